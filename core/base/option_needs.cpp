@@ -5,19 +5,8 @@
 #include "base/text.hpp"
 
 namespace weft {
-namespace {
 
 using nlohmann::json;
-
-// Returns "a", "a or b" or "a, b or c".
-std::string alternatives(const std::vector<std::string>& parts) {
-  std::string text;
-  for (size_t i = 0; i < parts.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == parts.size() ? " or " : ", ") + parts[i];
-  return text;
-}
-
-}  // namespace
 
 std::string written(const json& value) {
   if (value.is_null()) return "not set";
@@ -48,9 +37,9 @@ OptionNeeds::Case OptionNeeds::parse_case(const json& value, std::string_view wh
     } else if (wanted.is_object() && wanted.size() == 1 && wanted.contains("above") &&
                wanted.at("above").is_number()) {
       condition.above = wanted.at("above").get<double>();
-    } else {
+    } else if (wanted != "given") {
       fail(WEFT_INVALID_ARGUMENT,
-           R"({}: "needs" asks {} to be {}, must be a list of values or {{"above": number}})", who,
+           R"({}: "needs" asks {} to be {}, must be a list of values, {{"above": number}} or "given")", who,
            printable(option), printable(wanted.dump()));
     }
     made.push_back(std::move(condition));
@@ -63,26 +52,31 @@ bool OptionNeeds::Condition::holds(const json& value) const {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-std::string OptionNeeds::Condition::text() const {
-  if (above) return fmt::format("{} above {}", option, *above);
+std::string OptionNeeds::Condition::text(const SettingName& called) const {
+  const std::string name = called(option);
+  const bool is_switch = name != option && values == std::vector<json>{true};  // a flag without a value
+  if (must_be_given() || is_switch) return name;
+  if (above) return fmt::format("{} above {}", name, *above);
   std::vector<std::string> parts;
   for (const json& value : values) parts.push_back(written(value));
-  return fmt::format("{} {}", option, alternatives(parts));
+  return fmt::format("{} {}", name, alternatives(parts));
 }
 
-bool OptionNeeds::hold(const std::function<json(const std::string&)>& value_of) const {
+bool OptionNeeds::hold(const std::function<json(const std::string&)>& value_of,
+                       const std::function<bool(const std::string&)>& is_given) const {
   return always() || std::any_of(cases_.begin(), cases_.end(), [&](const Case& one) {
            return std::all_of(one.begin(), one.end(), [&](const Condition& condition) {
-             return condition.holds(value_of(condition.option));
+             return condition.must_be_given() ? is_given && is_given(condition.option)
+                                              : condition.holds(value_of(condition.option));
            });
          });
 }
 
-std::string OptionNeeds::text() const {
+std::string OptionNeeds::text(const SettingName& called) const {
   std::vector<std::string> texts;
   for (const Case& one : cases_) {
     std::vector<std::string> parts;
-    for (const Condition& condition : one) parts.push_back(condition.text());
+    for (const Condition& condition : one) parts.push_back(condition.text(called));
     texts.push_back(fmt::format("{}", fmt::join(parts, " and ")));
   }
   return fmt::format("{}", fmt::join(texts, ", or "));

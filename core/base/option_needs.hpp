@@ -2,6 +2,7 @@
 //
 //   "needs": {"precision": ["fp16"]}                     the option precision is fp16
 //   "needs": {"max_norm": {"above": 0}}                  max_norm is a number above 0
+//   "needs": {"output": "given"}                         output is given
 //   "needs": {"zero_stage": [0], "static_graph": [false]}    both
 //   "needs": [{"tp_size": {"above": 1}}, {"sp_size": {"above": 1}}]    one of them
 #pragma once
@@ -13,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/setting_name.hpp"
+
 namespace weft {
 
 class OptionNeeds {
@@ -22,10 +25,12 @@ class OptionNeeds {
   OptionNeeds(const nlohmann::json& value, std::string_view who);
 
   bool always() const { return cases_.empty(); }
-  // Returns true if one of the cases holds; `value_of` returns the value of an option.
-  bool hold(const std::function<nlohmann::json(const std::string&)>& value_of) const;
+  // Returns true if one of the cases holds; `value_of` returns the value of an option, `is_given` whether it
+  // was given.
+  bool hold(const std::function<nlohmann::json(const std::string&)>& value_of,
+            const std::function<bool(const std::string&)>& is_given = {}) const;
   // Returns "precision fp16", "zero_stage 0 and static_graph false", ...
-  std::string text() const;
+  std::string text(const SettingName& called = own_name) const;
   // Returns the values of the options that the cases name: "precision is fp32".
   std::string found(const std::function<nlohmann::json(const std::string&)>& value_of) const;
 
@@ -36,11 +41,12 @@ class OptionNeeds {
  private:
   struct Condition {
     std::string option;
-    std::vector<nlohmann::json> values;  // the option must have one of these; empty: see `above`
-    std::optional<double> above;
+    std::vector<nlohmann::json> values;  // the option must have one of these
+    std::optional<double> above;         // or be above this; without both it must be given
 
+    bool must_be_given() const { return values.empty() && !above; }
     bool holds(const nlohmann::json& value) const;
-    std::string text() const;
+    std::string text(const SettingName& called) const;
   };
   using Case = std::vector<Condition>;  // all conditions must hold
 

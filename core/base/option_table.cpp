@@ -202,9 +202,9 @@ std::string wanted(const OptionSpec& spec) {
   return text;
 }
 
-void check_value(const OptionSpec& spec, const json& value, std::string_view who) {
-  if (value.is_null() && spec.default_value && spec.default_value->is_null()) return;
-  if (spec.infinity && value == "inf") return;
+std::string refusal(const OptionSpec& spec, const json& value) {
+  if (value.is_null() && spec.default_value && spec.default_value->is_null()) return "";
+  if (spec.infinity && value == "inf") return "";
   bool good = is_of_kind(value, spec.kind);
   if (good && !spec.choices.empty()) {
     good = std::find(spec.choices.begin(), spec.choices.end(), value) != spec.choices.end();
@@ -213,7 +213,7 @@ void check_value(const OptionSpec& spec, const json& value, std::string_view who
     const double number = value.get<double>();
     good = (!spec.min || number >= *spec.min) && (!spec.max || number <= *spec.max);
   }
-  if (good) return;
+  if (good) return "";
   std::string hint;
   if (value.is_string() && !spec.choices.empty()) {
     std::vector<std::string> texts;
@@ -223,8 +223,14 @@ void check_value(const OptionSpec& spec, const json& value, std::string_view who
   }
   // JSON would print null for NaN and infinity.
   const bool is_finite = !value.is_number_float() || std::isfinite(value.get<double>());
-  fail(WEFT_INVALID_ARGUMENT, "{}: {} is {}, must be {}{}", who, spec.name,
-       is_finite ? printable(value.dump()) : fmt::format("{}", value.get<double>()), wanted(spec), hint);
+  return fmt::format("is {}, must be {}{}",
+                     is_finite ? printable(value.dump()) : fmt::format("{}", value.get<double>()),
+                     wanted(spec), hint);
+}
+
+void check_value(const OptionSpec& spec, const json& value, std::string_view who) {
+  if (const std::string wrong = refusal(spec, value); !wrong.empty())
+    fail(WEFT_INVALID_ARGUMENT, "{}: {} {}", who, spec.name, wrong);
 }
 
 }  // namespace weft

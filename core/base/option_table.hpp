@@ -46,6 +46,7 @@ class OptionTable {
   // of it or the nearest name.
   const OptionSpec& at(std::string_view name, std::string_view who) const;
   std::vector<std::string> names() const;
+  void add(OptionSpec spec) { specs_.push_back(std::move(spec)); }
   // Says what there is instead of an option that users of other systems look for.
   void add_instead(std::string name, std::string text) {
     instead_.emplace_back(std::move(name), std::move(text));
@@ -59,6 +60,9 @@ class OptionTable {
 // Return "int", and "one of ..., at least ...", for messages and help.
 std::string type_name(uint32_t kind);
 std::string wanted(const OptionSpec& spec);
+
+// Returns "is 3, must be an integer, at least 4" if `spec` does not allow `value`, and otherwise nothing.
+std::string refusal(const OptionSpec& spec, const nlohmann::json& value);
 
 // Throws INVALID_ARGUMENT, with the option, the value and what is allowed, if `spec` does not allow `value`.
 void check_value(const OptionSpec& spec, const nlohmann::json& value, std::string_view who);

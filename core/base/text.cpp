@@ -52,6 +52,15 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return near ? fmt::format("; did you mean \"{}\"?", *near) : "";
 }
 
+std::string alternatives(const std::vector<std::string>& parts, std::string_view conjunction) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) text += i + 1 == parts.size() ? fmt::format(" {} ", conjunction) : ", ";
+    text += parts[i];
+  }
+  return text;
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (!text.empty()) {

@@ -38,6 +38,9 @@ std::optional<std::string> nearest(std::string_view name, const std::vector<std:
 // Returns `; did you mean "NAME"?`, or an empty string if no candidate is near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
+// Returns "a", "a or b" or "a, b or c".
+std::string alternatives(const std::vector<std::string>& parts, std::string_view conjunction = "or");
+
 std::vector<std::string> split(std::string_view text, char separator);  // empty parts are left out
 std::string_view trim(std::string_view text);
 

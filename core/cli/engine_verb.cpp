@@ -1,225 +1,192 @@
 #include "engine_verb.hpp"
 
-#include <weft/error.hpp>
+#include <memory>
+#include <optional>
 
 #include "base/duration.hpp"
+#include "base/environment.hpp"
+#include "base/files.hpp"
+#include "base/job_options.hpp"
 #include "base/text.hpp"
+#include "config_file.hpp"
+#include "help.hpp"
 #include "host/command.h"
 #include "host/launch/failure_report.hpp"
 #include "host/launch/rank_environment.hpp"
 #include "host/launch/run_ranks.hpp"
 #include "host/signals.h"
-#include "numbers.hpp"
-#include "verbs.hpp"
+#include "option_words.hpp"
 
 namespace weft::cli {
-
-EngineVerb::EngineVerb(CLI::App& application, std::string name, const std::string& description,
-                       const std::string& footer, const char* engine_verb)
-    : name_(engine_verb ? engine_verb : name), app_(application.add_subcommand(name, description)) {
-  app_->footer(footer);
-  app_->callback([verb = *this]() mutable { verb.perform(); });
-}
-
 namespace {
 
-// Throws UsageError if `text`, a value of `flag`, is not UTF-8, which JSON cannot pass to the engine.
-void require_utf8(const std::string& flag, const std::string& text) try {
-  nlohmann::json(text).dump();
-} catch (const nlohmann::json::type_error&) {
-  const auto replace = nlohmann::json::error_handler_t::replace;
-  const std::string shown = printable(nlohmann::json(text).dump(-1, ' ', true, replace));
-  throw UsageError(fmt::format("{} is {}, which is not UTF-8", flag, shown));
+using nlohmann::json;
+using Type = JobOption::Type;
+
+constexpr const char* kConfigVariable = "WEFT_CONFIG_TEXT";  // the text of --config, for the ranks of -n
+
+// What help shows in place of a value.
+const char* value_name(Type type) {
+  switch (type) {
+    case Type::kInt:
+      return "INT";
+    case Type::kFloat:
+      return "FLOAT";
+    case Type::kInts:
+      return "INT,...";
+    case Type::kFloats:
+      return "FLOAT,...";
+    default:
+      return "TEXT";
+  }
 }
 
-}  // namespace
+// One verb while the command line is read and performed.
+class EngineVerb {
+ public:
+  EngineVerb(CLI::App& app, std::string name) : app_(app), name_(std::move(name)) {
+    for (const JobOption* option : job_options_of(name_)) {
+      // A file of --config may have what is required.
+      const bool is_later = option->required && find_job_option(name_, "config") != nullptr;
+      CLI::Option* const added = add(*option, option->flag, option->help() + (is_later ? "; required" : ""));
+      added->required(option->required && !is_later);
+      added->group(option->common ? "Options" : kNotShown);
+      options_.emplace_back(option, added);
+      for (const std::string& synonym : option->synonyms) add(*option, synonym, "")->group(kNotShown);
+    }
+    add_help_all();
+  }
 
-EngineVerb& EngineVerb::text(const std::string& flags, const char* key, const std::string& help,
-                             bool required) {
-  app_->add_option_function<std::string>(
-          flags,
-          [arguments = arguments_, flags, key](const std::string& value) {
-            require_utf8(flags, value);
-            (*arguments)[key] = value;
-          },
-          help)
-      ->required(required);
-  return *this;
-}
-EngineVerb& EngineVerb::integer(const std::string& flags, const char* key, const std::string& help) {
-  add_integer(*app_, flags, help, keep<int64_t>(key));
-  return *this;
-}
-EngineVerb& EngineVerb::real(const std::string& flags, const char* key, const std::string& help) {
-  add_real(*app_, flags, help, keep<double>(key));
-  return *this;
-}
-EngineVerb& EngineVerb::integers(const std::string& flags, const char* key, const std::string& help,
-                                 bool may_be_empty) {
-  add_integers(*app_, flags, help, keep<std::vector<int64_t>>(key), may_be_empty);
-  return *this;
-}
-EngineVerb& EngineVerb::reals(const std::string& flags, const char* key, const std::string& help) {
-  add_reals(*app_, flags, help, keep<std::vector<double>>(key));
-  return *this;
-}
-EngineVerb& EngineVerb::flag(const std::string& flags, const char* key, const std::string& help) {
-  app_->add_flag_callback(
-      flags, [arguments = arguments_, key] { (*arguments)[key] = true; }, help);
-  return *this;
-}
-EngineVerb& EngineVerb::words(const std::string& flags, const char* key, const std::string& help,
-                              bool required) {
-  app_->add_option_function<std::vector<std::string>>(
-          flags,
-          [arguments = arguments_, flags, key](const std::vector<std::string>& values) {
-            for (const std::string& value : values) require_utf8(flags, value);
-            (*arguments)[key] = values;
-          },
-          help)
-      ->allow_extra_args(false)
-      ->required(required);
-  return *this;
-}
+  void perform() {
+    merge_config();
+    for (const JobOption* option : job_options_of(name_))
+      if (option->required && !arguments_.contains(option->spec.name))
+        throw UsageError(option->name_of_flag() + " is required");
+    for (const char* name : {"grace", "timeout"})  // the engine converts them again
+      if (arguments_.contains(name)) milliseconds(flag_name(name).c_str(), arguments_[name].get<double>());
+    with_usage_errors([&] { launch(); });
+    json for_engine = json::object();
+    for (const auto& [name, value] : arguments_.items())
+      if (!find_job_option(name_, name)->by_command) for_engine[name] = value;
+    perform_in_engine(name_, for_engine);
+  }
 
-EngineVerb& EngineVerb::data_flags() {
-  words(
-      "--data", "data",
-      "Text: a file, a folder or a pattern (\"books/*.jsonl\"), also several as a mixture, with PATH=WEIGHT; "
-      "lines of .jsonl have \"text\", \"prompt\" and \"completion\", or \"messages\". Or one .bin (tokens) "
-      "or .safetensors (tensors with the names of the model's inputs), or a folder of files for models that "
-      "read these: CLASS/FILE.png of images, FILE.wav of recordings with FILE.txt, their transcripts. For "
-      "question answering: files as SQuAD's, .json or .jsonl",
-      true);
-  text("--tokenizer", "tokenizer",
-       "Folder of the tokenizer; default: that of --model. Without one the bytes of text are the tokens");
-  flag("--bytes", "bytes", "Take the bytes of text as tokens, though the model has a tokenizer");
-  text(
-      "--packing", "packing",
-      "How documents become samples: documents (one after the other, labels cross no border), stream (as one "
-      "text), or none (each by itself, with padding); default documents");
-  text("--long-documents", "long_documents",
-       "What becomes of documents that are longer than a sample: cut or drop; default cut");
-  real(
-      "--held-out", "held_out",
-      "Share of the documents, of the contexts of questions, or of the images or recordings (of each class), "
-      "that train leaves out and evaluate reads, drawn by --seed; default 0");
-  integer(
-      "--overlap", "overlap",
-      "How many tokens the windows of a long context share, for files of questions; default 128, or a third "
-      "of --sequence-length");
-  flag("--skip-broken-lines", "skip_broken_lines", "Skip lines of .jsonl that are broken, and count them");
-  text("--token-type", "token_type", "Type of the tokens in a .bin file: uint16 or uint32; default uint16");
-  return integer("--sequence-length", "sequence_length",
-                 "Tokens per sample of text, questions or a .bin file; default: the largest number that the "
-                 "model takes");
-}
+ private:
+  CLI::Option* add(const JobOption& option, const std::string& flag, const std::string& help) {
+    const std::string name = option.spec.name;
+    if (option.type == Type::kBool)
+      return app_.add_flag_callback(
+          flag, [this, name] { arguments_[name] = true; }, help);
+    if (option.type == Type::kWords || option.type == Type::kAssignments)
+      return app_
+          .add_option_function<std::vector<std::string>>(
+              flag,
+              [this, name, flag](const std::vector<std::string>& words) {
+                for (const std::string& word : words) require_utf8(flag, word);
+                arguments_[name] = words;
+              },
+              help)
+          ->allow_extra_args(false);
+    return app_
+        .add_option_function<std::string>(
+            flag,
+            [this, &option, flag](const std::string& text) {
+              arguments_[option.spec.name] = read_option(option, text, flag, option.may_be_empty);
+            },
+            help)
+        ->type_name(value_name(option.type));
+  }
 
-EngineVerb& EngineVerb::loader_flags() {
-  return integer("--workers", "workers",
-                 "Threads that load batches ahead; default: up to 4 for a folder of files, otherwise 0");
-}
+  // --help shows what people use, --help-all everything in groups.
+  void add_help_all() {
+    app_.set_help_flag("-h,--help", "Print this help");
+    app_.add_flag_callback(
+            "--help-all",
+            [this] {
+              for (const auto& [option, added] : options_) added->group(option->title);
+              throw CLI::CallForHelp();
+            },
+            "Print all options, in groups")
+        ->trigger_on_parse();
+  }
 
-EngineVerb& EngineVerb::objective_flags() {
-  text("--objective", "objective",
-       "Labels to make from the inputs: causal_lm, masked_lm, next_sentence (pairs of sentences from "
-       "documents of text), masked_lm_next_sentence (both) or masked_image; default: those of a "
-       ".safetensors file, and for text and .bin the usual objective of the model class");
-  integer(
-      "--mask-token-id", "mask_token_id",
-      "Of objectives with masked_lm, which need it: the id that replaces masked tokens; default: [MASK] of "
-      "the tokenizer, for text");
-  integers("--special-ids", "special_ids",
-           "Of the same: ids that are never masked, such as [CLS], [SEP] and padding: 0,101,102, besides the "
-           "special tokens of a tokenizer; default: \"\" (none)",
-           true);
-  real("--mlm-probability", "mlm_probability", "Of the same: share of the tokens to predict; default 0.15");
-  real("--mask-ratio", "mask_ratio", "Of masked_image: share of the image to mask; default 0.6");
-  return integer("--mask-patch-size", "mask_patch_size",
-                 "Of masked_image: side in pixels of the squares to mask; default 32");
-}
+  // Adds what the file of --config gives and flags do not.
+  void merge_config() {
+    if (!arguments_.contains("config")) return;
+    if (arguments_.contains("booster"))
+      throw UsageError("--config and --booster exclude each other; give one");
+    const std::string path = arguments_["config"];
+    const std::optional<std::string> handed =
+        launch::is_launched_by_itself() ? environment(kConfigVariable) : std::nullopt;
+    const std::string text = handed ? *handed : read_file(path, kLargestConfig);
+    config_text_ = text;
+    json given = read_config(name_, text, path);
+    for (const auto& [name, value] : arguments_.items())
+      for (const std::string& other : find_job_option(name_, name)->excludes) given.erase(other);
+    for (const auto& [name, value] : given.items()) {
+      const JobOption& option = *find_job_option(name_, name);
+      bool is_excluded = false;
+      for (const std::string& other : option.excludes) is_excluded |= arguments_.contains(other);
+      if (option.type == Type::kAssignments)
+        add_assignments(value, arguments_[name]);
+      else if (!arguments_.contains(name) && !is_excluded)
+        arguments_[name] = value;
+    }
+  }
 
-EngineVerb& EngineVerb::device_flags() {
-  text("--device", "device",
-       "Where the model computes: cpu, or the device of an installed library; default: cpu");
-  flag("--deterministic", "deterministic",
-       "Compute the same bits at every run; an operation that cannot is an error");
-  return flag("--allow-tf32", "allow_tf32",
-              "Compute matrix products of fp32 values in TF32, which GPUs do faster and less accurately");
-}
+  // Adds the key=value of the file whose keys no flag gives.
+  static void add_assignments(const json& from_file, json& words) {
+    json all = json::array();
+    const auto key_of = [](const json& word) {
+      const std::string text = word;
+      return text.substr(0, text.find('='));
+    };
+    for (const json& word : from_file) {
+      bool is_given = false;
+      for (const json& flag : words) is_given |= key_of(flag) == key_of(word);
+      if (!is_given) all.push_back(word);
+    }
+    for (const json& flag : words) all.push_back(flag);
+    words = std::move(all);
+  }
 
-EngineVerb& EngineVerb::model_flags() {
-  text("--model", "model", "Hugging Face model folder, or a config.json for a model with initial values",
-       true);
-  text("--architecture", "architecture",
-       "Model class; default: the first of \"architectures\" in config.json");
-  return text("--adapter", "adapter",
-              "JSON file with an operation that adds parameters to layers; all other parameters are frozen");
-}
-
-EngineVerb& EngineVerb::allow_missing_flag(const std::string& otherwise) {
-  return flag("--allow-missing", "allow_missing",
-              "Begin with initial values for parameters that the weights lack; default: " + otherwise);
-}
-
-EngineVerb& EngineVerb::strategy_flags(const std::string& without) {
-  text("--strategy", "strategy", "Name of a strategy, or none; default: " + without);
-  words("-o,--option", "options",
-        "Option of the strategy, key=value; can be repeated. `weft plugins show NAME` lists the options");
-  text("--booster", "booster",
-       "JSON file with the strategy, its options and more, in place of --strategy and -o");
-  text(
-      "--precision", "precision",
-      "Dtype of the parameters: fp32, fp64, bf16 or fp16; default: the strategy's option precision, or fp32");
-  text("--mixed-precision", "mixed_precision",
-       "Autocast to bf16 or fp16, or fp16_naive; for strategies without precision options");
-  return integer("--seed", "seed",
-                 "Seed of initial values, dropout, shuffling, masking and sampling; default 42");
-}
-
-EngineVerb& EngineVerb::ranks_flag(bool saves) {
-  add_integer(
-      *app_, "-n,--nproc-per-node",
-      "Number of ranks to start on this host; default 1. Omit it under weft run, torchrun, srun and mpirun",
-      [launch = launch_](int64_t ranks) { launch->num_ranks = static_cast<int>(ranks); }, kRanksPerHost);
-  add_real(*app_, "--grace",
-           saves
-               ? "Seconds for stopping and saving after a signal; default 300. With -n, ranks that still run "
-                 "then are killed. A save that takes longer, or by default longer than 30 s, prints a warning"
-               : "With -n: seconds for the ranks to stop after a signal; default 300",
-           [launch = launch_, arguments = arguments_, saves](double seconds) {
-             launch->grace = milliseconds("--grace", seconds);
-             launch->grace_is_of_launcher = !saves;
-             if (saves) (*arguments)["grace"] = seconds;
-           });
-  add_real(*app_, "--timeout",
-           "Seconds to wait for other ranks, at the start and in every collective; default 1800",
-           [arguments = arguments_](double seconds) {
-             milliseconds("--timeout", seconds);  // only checks: the engine converts them
-             (*arguments)["timeout"] = seconds;
-           });
-  return *this;
-}
-
-void EngineVerb::perform() {
-  with_usage_errors([&] {
-    const Launch& asked = *launch_;
-    if (asked.grace_is_of_launcher && !asked.num_ranks)
+  // Starts the ranks of -n and ends the command, unless there is nothing to start.
+  void launch() {
+    const JobOption* const ranks = find_job_option(name_, "nproc_per_node");
+    if (ranks == nullptr) return;
+    std::optional<int> num_ranks;
+    if (arguments_.contains("nproc_per_node")) num_ranks = arguments_["nproc_per_node"].get<int>();
+    const bool has_grace = arguments_.contains("grace");
+    if (has_grace && find_job_option(name_, "grace")->by_command && !num_ranks)
       fail(WEFT_INVALID_ARGUMENT,
            "--grace is for the ranks that -n starts, but -n is not given; other launchers have a grace of "
            "their own");
     // One rank needs a launcher only to be given a grace.
-    if (launch::must_launch(asked.num_ranks) ||
-        (asked.grace && asked.num_ranks && !launch::is_launched_by_itself())) {
-      launch::RunOptions options;
-      options.num_ranks = *asked.num_ranks;
-      options.verb = name_;
-      if (asked.grace) options.grace = *asked.grace;
-      weft_signals_end();  // the launcher takes them itself
-      throw Exit{launch::run_self(options)};
-    }
-  });
-  perform_in_engine(name_, *arguments_);
+    if (!launch::must_launch(num_ranks) && !(has_grace && num_ranks && !launch::is_launched_by_itself()))
+      return;
+    launch::RunOptions options;
+    options.num_ranks = *num_ranks;
+    options.verb = name_;
+    if (has_grace) options.grace = milliseconds("--grace", arguments_["grace"].get<double>());
+    if (config_text_) options.environment.push_back(fmt::format("{}={}\n", kConfigVariable, *config_text_));
+    weft_signals_end();  // the launcher takes them itself
+    throw Exit{launch::run_self(options)};
+  }
+
+  CLI::App& app_;
+  std::string name_;
+  std::vector<std::pair<const JobOption*, CLI::Option*>> options_;
+  json arguments_ = json::object();
+  std::optional<std::string> config_text_;
+};
+
+}  // namespace
+
+void add_engine_verb(CLI::App& parent, const std::string& name, const std::string& description,
+                     const std::string& footer, const std::string& engine_verb) {
+  CLI::App* const app = parent.add_subcommand(name, description);
+  app->footer(footer);
+  app->callback([verb = std::make_shared<EngineVerb>(*app, engine_verb)] { verb->perform(); });
 }
 
 std::chrono::milliseconds milliseconds(const char* flag, double seconds) {
@@ -233,7 +200,7 @@ void fail_verb(weft_status status, const std::string& text) {
   throw Exit{1};
 }
 
-void perform_in_engine(const std::string& verb, const nlohmann::json& arguments) {
+void perform_in_engine(const std::string& verb, const json& arguments) {
   const std::string text = arguments.dump();
   weft_error* const error = weft_error_create();
   int32_t code = 0;

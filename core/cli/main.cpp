@@ -11,6 +11,7 @@
 #include <weft/error.hpp>
 
 #include "base/text.hpp"
+#include "help.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "host/signals.h"
 #include "standard_output.hpp"
@@ -55,6 +56,7 @@ std::string explain(const CLI::App& application, const CLI::ParseError& error,
   std::vector<std::string> verbs, flags;
   for (const CLI::App* verb : app->get_subcommands({})) verbs.push_back(verb->get_name());
   for (const CLI::Option* option : app->get_options()) {
+    if (option->get_description().empty()) continue;  // an older word
     for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
   }
   const std::string list = fmt::format("\nVerbs: {}; `weft VERB --help` tells more", fmt::join(verbs, ", "));
@@ -77,7 +79,7 @@ std::string explain(const CLI::App& application, const CLI::ParseError& error,
 }
 
 // Refuses a flag of `verb` that is followed by another flag in place of its value: CLI11 would take that as
-// the value, so `--metrics --save out` would write a file "--save" and save nothing.
+// the value, so `--metrics --output out` would write a file "--output" and save nothing.
 void require_values(const CLI::App& verb, std::span<const std::string> words) {
   const auto flag_named = [&verb](const std::string& word) {
     return word.starts_with("-") ? verb.get_option_no_throw(word.substr(0, word.find('='))) : nullptr;
@@ -105,6 +107,7 @@ void check_values(CLI::App& app, const std::vector<std::string>& words) {
 int run(int argc, char** argv) {
   CLI::App application("Weft: distributed training of transformer models on libtorch", "weft");
   application.set_version_flag("--version", "weft " + std::string(view(weft_version())));
+  application.formatter(std::make_shared<Help>());
   application.require_subcommand(1);
   application.footer("`weft VERB --help` shows the flags of a verb and an example.");
   add_train(application);

@@ -22,28 +22,6 @@ std::errc read_whole(const std::string& text, T& value) {
   return error == std::errc() && stop != end ? std::errc::invalid_argument : error;
 }
 
-int64_t read_integer(const std::string& who, const std::string& text, IntegerRange range) {
-  int64_t value = 0;
-  if (read_whole(text, value) == std::errc() && value >= range.least && value <= range.most) return value;
-  refuse(who, text, fmt::format("a whole number from {} to {}", range.least, range.most));
-}
-
-double read_real(const std::string& who, const std::string& text) {
-  double value = 0;
-  const std::errc error = read_whole(text, value);
-  if (error == std::errc::result_out_of_range)
-    refuse(who, text, "within the range of a double: 0, or 4.9e-324 to 1.8e308 and their negatives");
-  if (error != std::errc() || !std::isfinite(value))
-    refuse(who, text, "a finite number, such as 0.5 or 1e-3");
-  return value;
-}
-
-// Adds a flag whose text `take` reads. Help shows `type`.
-CLI::Option* add(CLI::App& app, const std::string& flags, const std::string& help, const char* type,
-                 const std::function<void(const std::string&)>& take) {
-  return app.add_option_function<std::string>(flags, take, help)->type_name(type);
-}
-
 // Returns what `read` makes of each element of `text`, a value of `flags`.
 template <class Read>
 auto read_list(const std::string& flags, const std::string& text, const Read& read) {
@@ -62,32 +40,31 @@ auto read_list(const std::string& flags, const std::string& text, const Read& re
 
 }  // namespace
 
-CLI::Option* add_integer(CLI::App& app, const std::string& flags, const std::string& help,
-                         const std::function<void(int64_t)>& take, IntegerRange range) {
-  return add(app, flags, help, "INT",
-             [flags, take, range](const std::string& text) { take(read_integer(flags, text, range)); });
+int64_t read_integer(const std::string& who, const std::string& text, IntegerRange range) {
+  int64_t value = 0;
+  if (read_whole(text, value) == std::errc() && value >= range.least && value <= range.most) return value;
+  refuse(who, text, fmt::format("a whole number from {} to {}", range.least, range.most));
 }
 
-CLI::Option* add_real(CLI::App& app, const std::string& flags, const std::string& help,
-                      const std::function<void(double)>& take) {
-  return add(app, flags, help, "FLOAT",
-             [flags, take](const std::string& text) { take(read_real(flags, text)); });
+double read_real(const std::string& who, const std::string& text) {
+  double value = 0;
+  const std::errc error = read_whole(text, value);
+  if (error == std::errc::result_out_of_range)
+    refuse(who, text, "within the range of a double: 0, or 4.9e-324 to 1.8e308 and their negatives");
+  if (error != std::errc() || !std::isfinite(value))
+    refuse(who, text, "a finite number, such as 0.5 or 1e-3");
+  return value;
 }
 
-CLI::Option* add_integers(CLI::App& app, const std::string& flags, const std::string& help,
-                          const std::function<void(const std::vector<int64_t>&)>& take, bool may_be_empty) {
-  return add(app, flags, help, "INT,...", [flags, take, may_be_empty](const std::string& text) {
-    if (may_be_empty && text.empty()) return take({});
-    take(read_list(flags, text, [](const std::string& who, const std::string& element) {
-      return read_integer(who, element, {});
-    }));
+std::vector<int64_t> read_integers(const std::string& who, const std::string& text, bool may_be_empty) {
+  if (may_be_empty && text.empty()) return {};
+  return read_list(who, text, [](const std::string& element, const std::string& number) {
+    return read_integer(element, number);
   });
 }
 
-CLI::Option* add_reals(CLI::App& app, const std::string& flags, const std::string& help,
-                       const std::function<void(const std::vector<double>&)>& take) {
-  return add(app, flags, help, "FLOAT,...",
-             [flags, take](const std::string& text) { take(read_list(flags, text, read_real)); });
+std::vector<double> read_reals(const std::string& who, const std::string& text) {
+  return read_list(who, text, read_real);
 }
 
 }  // namespace weft::cli

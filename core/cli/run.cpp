@@ -1,6 +1,7 @@
 #include "host/launch/run_ranks.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <weft/error.hpp>
@@ -35,6 +36,14 @@ void add_refused(CLI::App& verb, const char* flag, const char* help) {
       help);
 }
 
+// Adds a flag whose text `take` reads. Help shows `type`.
+void add_number(CLI::App& verb, const std::string& flag, const char* type, const char* help,
+                const std::function<void(const std::string& flag, const std::string& text)>& take) {
+  verb.add_option_function<std::string>(
+          flag, [flag, take](const std::string& text) { take(flag, text); }, help)
+      ->type_name(type);
+}
+
 void run(Flags& flags, std::vector<std::string> command, const std::vector<std::string>& known) {
   const bool marked = !command.empty() && command.front() == "--";
   if (marked) command.erase(command.begin());
@@ -63,16 +72,21 @@ void add_run(CLI::App& application) {
   verb->validate_positionals();
   verb->add_option("PROGRAM", flags->program, "The program; everything after it is passed to the program")
       ->check(CLI::Validator([](std::string&) { return std::string("left to remaining()"); }, ""));
-  add_integer(
-      *verb, "-n,--nproc-per-node", "Number of ranks; required",
-      [flags](int64_t ranks) { flags->num_ranks = static_cast<int>(ranks); }, kRanksPerHost);
+  add_number(*verb, "-n,--nproc-per-node", "INT", "Number of ranks; required",
+             [flags](const std::string& flag, const std::string& text) {
+               flags->num_ranks = static_cast<int>(read_integer(flag, text, {1, launch::kMostRanksPerHost}));
+             });
   verb->add_option("--master-addr", flags->options.master_addr,
                    "Address of this host through which the ranks meet")
       ->capture_default_str();
-  add_integer(*verb, "--master-port", "Port through which they meet; default: a free one",
-              [flags](int64_t port) { flags->options.master_port = static_cast<int>(port); }, {1, 65535});
-  add_real(*verb, "--grace", "Seconds for the ranks to stop after a signal; default 300",
-           [flags](double seconds) { flags->options.grace = milliseconds("--grace", seconds); });
+  add_number(*verb, "--master-port", "INT", "Port through which the ranks meet; default: a free one",
+             [flags](const std::string& flag, const std::string& text) {
+               flags->options.master_port = static_cast<int>(read_integer(flag, text, {1, 65535}));
+             });
+  add_number(*verb, "--grace", "FLOAT", "Seconds for the ranks to stop after a signal; default 300",
+             [flags](const std::string& flag, const std::string& text) {
+               flags->options.grace = milliseconds("--grace", read_real(flag, text));
+             });
   add_refused(*verb, "--hosts", "Refused: on several hosts use torchrun, srun or mpirun");
   for (const char* flag : {"--hostfile", "--include", "--exclude"})
     add_refused(*verb, flag, "Refused, as --hosts");

@@ -1,14 +1,14 @@
 #include "command/arguments.hpp"
 
-#include <algorithm>
 #include <filesystem>
-#include <iterator>
+#include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "base/duration.hpp"
+#include "base/job_options.hpp"
 #include "base/json.hpp"
 #include "base/option_groups.hpp"
 #include "base/options.hpp"
-#include "base/setting_name.hpp"
 #include "base/text.hpp"
 #include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
@@ -19,17 +19,6 @@
 #include "plugins.hpp"
 
 namespace weft::command {
-
-std::string flag_of(std::string key) {
-  constexpr std::pair<std::string_view, const char*> kRepeated[] = {
-      {"options", "-o"},
-      {"optimizer_options", "--optimizer-option"},
-      {"lr_scheduler_options", "--lr-scheduler-option"},
-  };
-  for (const auto& [name, flag] : kRepeated)
-    if (key == name) return flag;
-  return flag_name(std::move(key));
-}
 
 namespace {
 
@@ -62,9 +51,9 @@ void set_micro_batch_size(int64_t size, const std::string& strategy, const Optio
 
 // Reads `-o key=value` and --micro-batch-size by the options that the strategy's manifest declares. Returns
 // them as JSON.
-std::string strategy_options(std::string strategy, const json& arguments) {
-  const std::vector<std::string> words = arguments.value("options", std::vector<std::string>());
-  const bool has_size = given(arguments, "micro_batch_size");
+std::string strategy_options(std::string strategy, const Settings& arguments) {
+  const std::vector<std::string> words = arguments.words("options");
+  const bool has_size = arguments.given("micro_batch_size");
   if (words.empty() && !has_size) return "{}";
   OptionTable table;
   std::string who = "no strategy (\"none\")";
@@ -76,56 +65,41 @@ std::string strategy_options(std::string strategy, const json& arguments) {
     table = option_table_of_plugin(parse_json(view(loaded.manifest), source), source);
   }
   json options = parse_assignments(table, words, who);
-  if (has_size) set_micro_batch_size(integer(arguments, "micro_batch_size", 0), strategy, table, options);
+  if (has_size) set_micro_batch_size(arguments.integer("micro_batch_size"), strategy, table, options);
   return options.dump();
 }
 
 }  // namespace
 
-World join_job(const char* verb, const json& arguments) {
-  constexpr const char* kReadByEachRank[] = {"model", "data", "tokenizer", "inputs", "adapter", "booster"};
-  json facts = {{"verb", verb}};
-  for (const auto& [key, value] : arguments.items())
-    if (std::find(std::begin(kReadByEachRank), std::end(kReadByEachRank), key) == std::end(kReadByEachRank))
-      facts[flag_of(key)] = value;
+World join_job(const Settings& arguments) {
+  json facts = {{"verb", arguments.user()}};
+  for (const auto& [name, value] : arguments.all().items())
+    if (!find_job_option(arguments.user(), name)->each_rank) facts[arguments.called(name)] = value;
   const comm::Job job = comm::job_from_environment();
   prefer_errors_to_signals(job.rank, job.size);
   World world = launch(timeout(arguments));
   require_agreement(world.communicator(), facts);
+  arguments.check();
   return world;
 }
 
-BoosterOptions booster_options(const json& arguments, const std::string& without) {
+BoosterOptions booster_options(const Settings& arguments, const std::string& without) {
   BoosterOptions options;
-  if (given(arguments, "booster")) {
-    for (const char* key : {"strategy", "options", "micro_batch_size"})
-      if (given(arguments, key))
-        fail(WEFT_INVALID_ARGUMENT,
-             "--booster names the strategy and its options: leave {} out, or write it there", flag_of(key));
-    options = BoosterOptions::load(text(arguments, "booster"));
+  if (arguments.given("booster")) {
+    options = BoosterOptions::load(arguments.text("booster"));
   } else {
-    options.strategy = text(arguments, "strategy", without);
+    options.strategy = arguments.text("strategy", without);
     options.options = strategy_options(options.strategy, arguments);
   }
-  const auto take = [&](const char* key, auto& field, auto read) {
-    if (given(arguments, key)) field = read(arguments, key, field);
-  };
-  take("precision", options.precision, text);
-  take("mixed_precision", options.mixed_precision, text);
-  take("recompute", options.recompute, text);
-  take("accumulate", options.accumulate, integer);
-  take("max_grad_norm", options.max_grad_norm, real);
-  take("check_agreement", options.check_agreement, integer);
-  take("seed", options.seed, integer);
-  take("device", options.device, text);
-  options.deterministic |= flag(arguments, "deterministic");
-  options.allow_tf32 |= flag(arguments, "allow_tf32");
-  options.enable_cuda_graph |= flag(arguments, "enable_cuda_graph");
-  check_numbers(options, flag_of);
+  BoosterOptions::each(options, [&](const std::string& name, auto& member) {
+    if (name != "strategy" && name != "options" && arguments.given(name))
+      member = arguments.all().at(name).get<std::decay_t<decltype(member)>>();
+  });
+  check_values(options, arguments.name());
   return options;
 }
 
-BoosterOptions booster_options_for_outputs(const json& arguments, const std::string& without) {
+BoosterOptions booster_options_for_outputs(const Settings& arguments, const std::string& without) {
   BoosterOptions options = booster_options(arguments, without);
   json of_strategy = parse_json(options.options, "options of the strategy");
   if (!of_strategy.is_object()) return options;  // the Booster refuses it
@@ -142,12 +116,12 @@ BoosterOptions booster_options_for_outputs(const json& arguments, const std::str
   return options;
 }
 
-Model open_model(const json& arguments, const std::string& precision, const World& world,
+Model open_model(const Settings& arguments, const std::string& precision, const World& world,
                  checkpoint::Missing missing) {
-  const std::string path = text(arguments, "model");
-  Model model = Model::open(path, text(arguments, "architecture"), precision);
-  if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
-  model.shared().missing = flag(arguments, "allow_missing") ? checkpoint::Missing::kAnything : missing;
+  const std::string path = arguments.text("model");
+  Model model = Model::open(path, arguments.text("architecture"), precision);
+  if (arguments.given("adapter")) model.adapt(arguments.text("adapter"));
+  model.shared().missing = arguments.flag("allow_missing") ? checkpoint::Missing::kAnything : missing;
   if (!model.shared().weights.empty() || !std::filesystem::is_directory(path)) return model;
   if (model.shared().missing == checkpoint::Missing::kNothing)
     fail(WEFT_NOT_FOUND,
@@ -159,14 +133,14 @@ Model open_model(const json& arguments, const std::string& precision, const Worl
   return model;
 }
 
-std::chrono::milliseconds timeout(const json& arguments) {
-  return given(arguments, "timeout") ? milliseconds_of("--timeout", real(arguments, "timeout", 0))
-                                     : kDefaultTimeout;
+std::chrono::milliseconds timeout(const Settings& arguments) {
+  return arguments.given("timeout") ? milliseconds_of("--timeout", arguments.real("timeout"))
+                                    : kDefaultTimeout;
 }
 
-DataOpener data_of(const json& arguments, const Model& model, const World& world, int64_t seed,
+DataOpener data_of(const Settings& arguments, const Model& model, const World& world, int64_t seed,
                    data::Part held_out_part) {
-  return {arguments, flag_of, model, world, seed, held_out_part, TokenizeProgress()};
+  return {arguments, model, world, seed, held_out_part, TokenizeProgress()};
 }
 
 }  // namespace weft::command

@@ -57,16 +57,16 @@ int check(const json& arguments) {
   bool has_strategy = false;
   for (const json& plugin : arguments.at("plugins")) {
     if (plugin.contains("problem"))
-      problems.push_back(fmt::format("plugin {} {} cannot be loaded: {}", text(plugin, "id"),
-                                     text(plugin, "version"), text(plugin, "problem")));
+      problems.push_back(fmt::format("plugin {} {} cannot be loaded: {}", plugin.value("id", ""),
+                                     plugin.value("version", ""), plugin.value("problem", "")));
     else
-      has_strategy = has_strategy || text(plugin, "kind") == "strategy";
+      has_strategy = has_strategy || plugin.value("kind", "") == "strategy";
   }
   if (!has_strategy)
     problems.push_back(
         "no strategy was found: build or install the plugins, or name their folder in WEFT_PLUGIN_ADD_PATH");
   const size_t num_plugins = arguments.at("plugins").size();
-  if (flag(arguments, "json")) {
+  if (arguments.at("json").get<bool>()) {
     json report = {{"plugins", num_plugins}, {"problems", problems}};
     for (const auto& [name, fact] : facts) report[name] = fact;
     std::printf("%s\n", report.dump(2).c_str());

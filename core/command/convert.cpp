@@ -23,11 +23,8 @@ namespace {
 
 using Dtype = std::optional<at::ScalarType>;
 
-Dtype wanted_dtype(const json& arguments) {
-  if (!given(arguments, "dtype")) return std::nullopt;
-  const std::string name = text(arguments, "dtype");
-  if (const Dtype dtype = dtype_named(name)) return dtype;
-  fail(WEFT_INVALID_ARGUMENT, "--dtype is \"{}\", must be fp64, fp32, bf16 or fp16", name);
+Dtype wanted_dtype(const Settings& arguments) {
+  return arguments.given("dtype") ? dtype_named(arguments.text("dtype")) : std::nullopt;
 }
 
 bool is_torch_file(const fs::path& path) {
@@ -39,20 +36,13 @@ bool names_a_file(const fs::path& path) {
   return !fs::is_directory(path) && (path.extension() == ".safetensors" || is_torch_file(path));
 }
 
-checkpoint::WriteOptions write_options(const json& arguments, const fs::path& output) {
+checkpoint::WriteOptions write_options(const Settings& arguments, const fs::path& output) {
   checkpoint::WriteOptions options;
-  options.shard = flag(arguments, "shard");
-  options.size_per_shard = integer(arguments, "size_per_shard", 1024);
-  options.prefix = text(arguments, "prefix");
+  options.shard = arguments.flag("shard");
+  options.size_per_shard = arguments.integer("size_per_shard");
+  options.prefix = arguments.text("prefix");
   const std::string by_name = names_a_file(output) && is_torch_file(output) ? "pytorch" : "safetensors";
-  const std::string format = text(arguments, "format", by_name);
-  if (format != "safetensors" && format != "pytorch")
-    fail(WEFT_INVALID_ARGUMENT, "--format is \"{}\", must be safetensors or pytorch", format);
-  options.use_safetensors = format == "safetensors";
-  if (given(arguments, "size_per_shard") && !options.shard)
-    fail(WEFT_INVALID_ARGUMENT, "--size-per-shard needs --shard");
-  if (options.size_per_shard < 1)
-    fail(WEFT_INVALID_ARGUMENT, "--size-per-shard is {} MB, must be at least 1", options.size_per_shard);
+  options.use_safetensors = arguments.text("format", by_name) == "safetensors";
   return options;
 }
 
@@ -98,24 +88,19 @@ void copy_training_state(const fs::path& from, const fs::path& to, int64_t parts
 }
 
 // Throws INVALID_ARGUMENT if the output would lack a training state that the input has.
-void check_training_state(const json& arguments, bool has_state, const std::string& input, bool to_file) {
-  const bool weights_only = flag(arguments, "weights_only");
-  if (given(arguments, "parts")) {
-    const int64_t parts = integer(arguments, "parts", 0);
-    if (parts < 1 || parts > 99999) fail(WEFT_INVALID_ARGUMENT, "--parts is {}, must be 1 to 99999", parts);
-    if (weights_only) fail(WEFT_INVALID_ARGUMENT, "--parts and --weights-only exclude each other");
-    if (!has_state || to_file)
-      fail(WEFT_INVALID_ARGUMENT, "--parts divides a training state into files, but {}",
-           has_state ? "the output is a single file of weights; give a folder"
-                     : input + " has none; leave --parts out");
-  }
+void check_training_state(const Settings& arguments, bool has_state, const std::string& input, bool to_file) {
+  const bool weights_only = arguments.flag("weights_only");
+  if (arguments.given("parts") && (!has_state || to_file))
+    fail(WEFT_INVALID_ARGUMENT, "--parts divides a training state into files, but {}",
+         has_state ? "the output is a single file of weights; give a folder"
+                   : input + " has none; leave --parts out");
   if (!has_state || weights_only) return;
   if (to_file)
     fail(WEFT_INVALID_ARGUMENT,
          "{} holds a training state, which a single file of weights cannot hold: give a folder, or "
          "--weights-only to leave it out",
          input);
-  if (given(arguments, "dtype"))
+  if (arguments.given("dtype"))
     fail(WEFT_INVALID_ARGUMENT,
          "{} holds a training state, which fits its weights in their own dtype only: leave --dtype out, or "
          "give --weights-only to leave the training state out",
@@ -123,7 +108,7 @@ void check_training_state(const json& arguments, bool has_state, const std::stri
 }
 
 // Throws if the output is a file that is read. A folder can be converted in place.
-void check_output(const json& arguments, const fs::path& input, const fs::path& output) {
+void check_output(const Settings& arguments, const fs::path& input, const fs::path& output) {
   JobFiles files(arguments);
   files.reads_model("INPUT", input.string());
   std::error_code ignored;
@@ -135,9 +120,9 @@ void check_output(const json& arguments, const fs::path& input, const fs::path& 
 
 }  // namespace
 
-int convert(const json& arguments) {
+int convert(const Settings& arguments) {
   ignore_broken_pipes();
-  const fs::path input = text(arguments, "input"), output = text(arguments, "output");
+  const fs::path input = arguments.text("input"), output = arguments.text("output");
   const Dtype dtype = wanted_dtype(arguments);
   const checkpoint::WriteOptions options = write_options(arguments, output);
   const fs::path state = input / checkpoint::kStateFolder;
@@ -153,8 +138,8 @@ int convert(const json& arguments) {
     });
     write_weights(reader, folder.path().string(), dtype, options);
     if (fs::is_directory(input)) copy_other_files(input, folder.path(), dtype);
-    if (has_state && !flag(arguments, "weights_only"))
-      copy_training_state(state, folder.path() / checkpoint::kStateFolder, integer(arguments, "parts", 0));
+    if (has_state && !arguments.flag("weights_only"))
+      copy_training_state(state, folder.path() / checkpoint::kStateFolder, arguments.integer("parts", 0));
     folder.publish();
   }
   const std::string line =

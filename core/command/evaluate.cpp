@@ -13,6 +13,7 @@
 #include "command/answer_search.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/device_choice.hpp"
 #include "command/document_losses.hpp"
 #include "command/gathered_outputs.hpp"
 #include "command/job_files.hpp"
@@ -36,7 +37,7 @@ struct Opened {
 
 // Returns the options of a loader in the order of the file. Rounds the default batch size up to a multiple of
 // the number of data-parallel ranks.
-data::LoaderOptions loader_options(const json& arguments, const char* key, const Opened& opened,
+data::LoaderOptions loader_options(const Settings& arguments, const char* key, const Opened& opened,
                                    int64_t otherwise) {
   const Booster& booster = opened.booster;
   data::LoaderOptions options;
@@ -44,11 +45,11 @@ data::LoaderOptions loader_options(const json& arguments, const char* key, const
   options.rank = booster.data_rank();
   options.ranks = booster.data_size();
   options.batch_size =
-      integer(arguments, "batch_size", (otherwise + options.ranks - 1) / options.ranks * options.ranks);
+      arguments.integer("batch_size", (otherwise + options.ranks - 1) / options.ranks * options.ranks);
   return options;
 }
 
-data::Loader sequential_loader(const json& arguments, const char* key, const Opened& opened,
+data::Loader sequential_loader(const Settings& arguments, const char* key, const Opened& opened,
                                int64_t otherwise) {
   return {opened.dataset, loader_options(arguments, key, opened, otherwise)};
 }
@@ -58,7 +59,7 @@ std::string strategy_without_flag(const World& world) {
 }
 
 // Opens a model with all its weights.
-Model open_trained(const json& arguments, const BoosterOptions& options, const World& world) {
+Model open_trained(const Settings& arguments, const BoosterOptions& options, const World& world) {
   return open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kNothing);
 }
 
@@ -77,16 +78,16 @@ Opened open_job(Model model, const BoosterOptions& options, const World& world, 
   return {std::move(booster), std::move(job), std::move(dataset)};
 }
 
-double word_error_rate(const json& arguments, Opened& opened) {
+double word_error_rate(const Settings& arguments, Opened& opened) {
   const std::optional<Tokenizer>& tokenizer = opened.job.model.shared().tokenizer;
   if (!tokenizer)
     fail(WEFT_INVALID_ARGUMENT,
          "--word-error-rate compares texts, and there is no tokenizer in the folder of the model: give "
          "--tokenizer");
-  GenerationOptions options = GenerationOptions::load(text(arguments, "model"));
+  GenerationOptions options = GenerationOptions::load(arguments.text("model"));
   options.greedy = true;
-  const WordErrors errors = count_word_errors(opened.job, *opened.dataset, *tokenizer, options,
-                                              integer(arguments, "batch_size", 8));
+  const WordErrors errors =
+      count_word_errors(opened.job, *opened.dataset, *tokenizer, options, arguments.integer("batch_size"));
   if (errors.words == 0)
     fail(WEFT_INVALID_ARGUMENT, "{}: the transcripts have no words", opened.dataset->name());
   return errors.rate();
@@ -122,11 +123,9 @@ std::string line_of(const json& result) {
 class ResultFile {
  public:
   // `key` is the argument of its flag. Throws on every rank if the file cannot be written. Collective.
-  ResultFile(const json& arguments, const char* key, const World& world)
-      : path_(text(arguments, key)), named_(flag_of(key) + " " + path_), world_(world) {
-    if (!given(arguments, key)) return;
-    if (path_.empty())
-      fail(WEFT_INVALID_ARGUMENT, "{} is empty: give a path, or leave the flag out", flag_of(key));
+  ResultFile(const Settings& arguments, const char* key, const World& world)
+      : path_(arguments.text(key)), named_(arguments.called(key) + " " + path_), world_(world) {
+    if (path_.empty()) return;
     world_.priority_execution([&] {
       if (world_.is_master()) ReplacedFile::require_writable(path_, named_);
     });
@@ -152,18 +151,18 @@ std::string dump_lines(const std::vector<json>& lines) {
 }
 
 // Prints what was measured, and writes it to --metrics. Collective.
-void report(const json& result, const json& arguments, const World& world, const ResultFile& metrics) {
+void report(const json& result, const Settings& arguments, const World& world, const ResultFile& metrics) {
   world.block_all();
   if (world.is_master()) {
     // First to stdout: a full disk must not lose what was computed.
-    std::printf("%s\n", flag(arguments, "json") ? result.dump().c_str() : line_of(result).c_str());
+    std::printf("%s\n", arguments.flag("json") ? result.dump().c_str() : line_of(result).c_str());
     std::fflush(stdout);
   }
   metrics.write([&] { return dump_lines({result}); });
 }
 
 // Prints the loss of each document and of all together.
-void evaluate_documents(const json& arguments, const BoosterOptions& options, const World& world) {
+void evaluate_documents(const Settings& arguments, const BoosterOptions& options, const World& world) {
   std::shared_ptr<data::TextDocuments> documents;
   Opened opened = open_job(open_trained(arguments, options, world), options, world, [&](const Model& model) {
     return documents = data_of(arguments, model, world, options.seed, data::Part::kHeldOut).documents();
@@ -177,9 +176,9 @@ void evaluate_documents(const json& arguments, const BoosterOptions& options, co
     if (world.is_master()) lines = document_lines(*documents, losses);
   });
   if (world.is_master()) {
-    if (!flag(arguments, "json")) std::printf("%s", document_table(lines).c_str());
+    if (!arguments.flag("json")) std::printf("%s", document_table(lines).c_str());
     for (const json& line : lines)
-      if (flag(arguments, "json")) std::printf("%s\n", line.dump().c_str());
+      if (arguments.flag("json")) std::printf("%s\n", line.dump().c_str());
     std::fflush(stdout);
   }
   metrics.write([&] { return dump_lines(lines); });
@@ -212,11 +211,11 @@ void add_scores(const std::vector<data::Question>& questions, const std::vector<
 }
 
 // Measures the loss of windows and the answers to questions.
-void evaluate_questions(const json& arguments, Model model, const World& world) {
-  const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
-  const int64_t most_tokens = integer(arguments, "max_answer_tokens", 30);
-  if (most_tokens < 1)
-    fail(WEFT_INVALID_ARGUMENT, "--max-answer-tokens is {}, must be at least 1", most_tokens);
+void evaluate_questions(const Settings& arguments, const std::string& device, Model model,
+                        const World& world) {
+  BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
+  options.device = device;
+  const int64_t most_tokens = arguments.integer("max_answer_tokens");
   std::shared_ptr<data::QuestionSamples> samples;
   Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
     return samples = data_of(arguments, opened_model, world, options.seed, data::Part::kHeldOut).questions();
@@ -242,29 +241,29 @@ void evaluate_questions(const json& arguments, Model model, const World& world) 
   predictions.write([&] { return predictions_text(samples->questions(), answers); });
 }
 
-// Throws on every rank if one of the files under `keys` is read, or is another one of them. Collective.
-void check_outputs(const json& arguments, const BoosterOptions& options,
-                   std::initializer_list<const char*> keys, const World& world) {
+// Throws on every rank if a file that is written is read, or is another one of them. Collective.
+void check_outputs(const Settings& arguments, const BoosterOptions& options, const World& world) {
   on_every_rank(world.communicator(), [&] {
     JobFiles files(arguments);
     files.reads_options(options);
-    files.writes_given(arguments, keys);
+    files.writes_given(arguments);
   });
 }
 
 }  // namespace
 
-int evaluate(const json& arguments) {
-  const World world = join_job("evaluate", arguments);
-  const BoosterOptions options = booster_options(arguments, strategy_without_flag(world));
-  check_outputs(arguments, options, {"metrics", "predictions"}, world);
-  if (flag(arguments, "by_document")) {
+int evaluate(const Settings& arguments) {
+  const World world = join_job(arguments);
+  const BoosterOptions options =
+      on_chosen_device(booster_options(arguments, strategy_without_flag(world)), arguments, world);
+  check_outputs(arguments, options, world);
+  if (arguments.flag("by_document")) {
     evaluate_documents(arguments, options, world);
     return 0;
   }
   Model model = open_trained(arguments, options, world);
   if (data_of(arguments, model, world).has_questions()) {
-    evaluate_questions(arguments, std::move(model), world);
+    evaluate_questions(arguments, options.device, std::move(model), world);
     return 0;
   }
   Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
@@ -278,20 +277,21 @@ int evaluate(const json& arguments) {
     fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
          opened.dataset->name());
   json result = result_of(total, opened.job.model.module(), opened.dataset->size());
-  if (flag(arguments, "word_error_rate")) result["word_error_rate"] = word_error_rate(arguments, opened);
+  if (arguments.flag("word_error_rate")) result["word_error_rate"] = word_error_rate(arguments, opened);
   report(result, arguments, world, metrics);
   return 0;
 }
 
-int forward(const json& arguments) {
-  const World world = join_job("forward", arguments);
-  const BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
-  check_outputs(arguments, options, {"output"}, world);
+int forward(const Settings& arguments) {
+  const World world = join_job(arguments);
+  const BoosterOptions options = on_chosen_device(
+      booster_options_for_outputs(arguments, strategy_without_flag(world)), arguments, world);
+  check_outputs(arguments, options, world);
   Opened opened = open_job(open_trained(arguments, options, world), options, world, [&](const Model& model) {
     return data_of(arguments, model, world).as_it_is("inputs");
   });
   // The files of a folder can be more than fit in memory.
-  const bool is_folder = is_folder_of_files(opened.job.model, text(arguments, "inputs"));
+  const bool is_folder = is_folder_of_files(opened.job.model, arguments.text("inputs"));
   data::Loader loader =
       sequential_loader(arguments, "inputs", opened, is_folder ? 8 : opened.dataset->size());
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> parts;  // in the order of the outputs
@@ -315,7 +315,7 @@ int forward(const json& arguments) {
   for (const auto& [name, rows] : parts) add(name, at::cat(rows));
   for (const auto& [name, loss] : total.outputs())
     add(name, at::full({}, loss, parts.front().second.front().options()));
-  checkpoint::Writer writer(text(arguments, "output"), {}, entries);
+  checkpoint::Writer writer(arguments.text("output"), {}, entries);
   for (size_t i = 0; i < tensors.size(); ++i) writer.write(i, Box::whole(entries[i].shape), tensors[i]);
   writer.commit();
   return 0;

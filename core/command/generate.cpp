@@ -15,6 +15,7 @@
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/device_choice.hpp"
 #include "command/stop_texts.hpp"
 #include "command/token_text.hpp"
 #include "generation/token_choice.hpp"
@@ -30,25 +31,20 @@ namespace {
 
 using Tokens = std::vector<int64_t>;
 
-std::string flag_name(std::string key) {
-  std::replace(key.begin(), key.end(), '_', '-');
-  return "--" + key;
-}
-
 // Returns the options that the model's files have, changed by the flags.
-GenerationOptions generation_options(const json& arguments, int64_t seed, int64_t vocabulary) {
-  GenerationOptions options = GenerationOptions::load(text(arguments, "model"));
-  if (given(arguments, "max_new_tokens")) options.max_new_tokens = integer(arguments, "max_new_tokens", 0);
-  options.greedy = flag(arguments, "greedy");
-  options.temperature = real(arguments, "temperature", options.temperature);
-  options.top_k = integer(arguments, "top_k", options.top_k);
-  options.top_p = real(arguments, "top_p", options.top_p);
-  options.repetition_penalty = real(arguments, "repetition_penalty", options.repetition_penalty);
-  options.num_samples = integer(arguments, "num_samples", options.num_samples);
+GenerationOptions generation_options(const Settings& arguments, int64_t seed, int64_t vocabulary) {
+  GenerationOptions options = GenerationOptions::load(arguments.text("model"));
+  if (arguments.given("max_new_tokens")) options.max_new_tokens = arguments.integer("max_new_tokens");
+  options.greedy = arguments.flag("greedy");
+  options.temperature = arguments.real("temperature", options.temperature);
+  options.top_k = arguments.integer("top_k", options.top_k);
+  options.top_p = arguments.real("top_p", options.top_p);
+  options.repetition_penalty = arguments.real("repetition_penalty", options.repetition_penalty);
+  options.num_samples = arguments.integer("num_samples", options.num_samples);
   options.seed = seed;
-  check_options(options, flag_name);
-  if (given(arguments, "stop_ids")) {
-    options.stop_ids = arguments.at("stop_ids").get<Tokens>();
+  check_options(options, arguments.name());
+  if (arguments.given("stop_ids")) {
+    options.stop_ids = arguments.integers("stop_ids");
     for (const int64_t id : options.stop_ids)
       if (id < 0 || id >= vocabulary)
         fail(WEFT_INVALID_ARGUMENT, "--stop-ids: {} is outside the model's vocabulary, which has 0 to {}", id,
@@ -58,9 +54,9 @@ GenerationOptions generation_options(const json& arguments, int64_t seed, int64_
 }
 
 // Returns the texts of --stop.
-std::vector<std::string> stop_texts(const json& arguments, const TokenText& converter) {
-  if (!given(arguments, "stop")) return {};
-  const std::vector<std::string> texts = arguments.at("stop").get<std::vector<std::string>>();
+std::vector<std::string> stop_texts(const Settings& arguments, const TokenText& converter) {
+  if (!arguments.given("stop")) return {};
+  const std::vector<std::string> texts = arguments.words("stop");
   for (const std::string& text : texts)
     if (text.empty()) fail(WEFT_INVALID_ARGUMENT, "--stop is empty: give the text that ends a sequence");
   converter.require("--stop", "--stop-ids");
@@ -103,14 +99,14 @@ struct Prompts {
   int64_t size() const { return inputs ? inputs->size() : static_cast<int64_t>(tokens.size()); }
 };
 
-Prompts read(const json& arguments, const Model& model, const nn::Decoding& decoding,
+Prompts read(const Settings& arguments, const Model& model, const nn::Decoding& decoding,
              const TokenText& converter, const World& world) {
   const bool reads_tokens = decoding.encoder.empty() || decoding.encoder.front() == nn::kInputIds;
   const auto count = [&](std::initializer_list<const char*> keys) {
-    return std::count_if(keys.begin(), keys.end(), [&](const char* key) { return given(arguments, key); });
+    return std::count_if(keys.begin(), keys.end(), [&](const char* key) { return arguments.given(key); });
   };
   Prompts prompts;
-  if (given(arguments, "inputs")) {
+  if (arguments.given("inputs")) {
     if (decoding.encoder.empty())
       fail(WEFT_INVALID_ARGUMENT, "--inputs is for models with an encoder, which {} has not; give --prompt",
            model.architecture());
@@ -128,9 +124,9 @@ Prompts read(const json& arguments, const Model& model, const nn::Decoding& deco
   } else if (count({"prompt", "prompt_ids", "prompts"}) != 1) {
     fail(WEFT_INVALID_ARGUMENT, "give one of --prompt TEXT, --prompt-ids 1,2,3 and --prompts FILE");
   }
-  if (given(arguments, "prompts")) prompts.tokens = read_prompts(text(arguments, "prompts"), converter);
-  if (given(arguments, "prompt")) prompts.tokens = {converter.ids_of(text(arguments, "prompt"), "--prompt")};
-  if (given(arguments, "prompt_ids")) prompts.tokens = {arguments.at("prompt_ids").get<Tokens>()};
+  if (arguments.given("prompts")) prompts.tokens = read_prompts(arguments.text("prompts"), converter);
+  if (arguments.given("prompt")) prompts.tokens = {converter.ids_of(arguments.text("prompt"), "--prompt")};
+  if (arguments.given("prompt_ids")) prompts.tokens = {arguments.integers("prompt_ids")};
   for (size_t i = 0; i < prompts.tokens.size(); ++i) {
     const std::string what = prompts.tokens.size() == 1 ? "the prompt" : fmt::format("prompt {}", i);
     if (prompts.tokens[i].empty()) fail(WEFT_INVALID_ARGUMENT, "{} is empty: give at least one token", what);
@@ -289,10 +285,10 @@ class StopWatch {
 
 }  // namespace
 
-int generate(const json& arguments) {
-  const World world = join_job("generate", arguments);
-  const BoosterOptions booster_options =
-      booster_options_for_outputs(arguments, world.size() == 1 ? "none" : "");
+int generate(const Settings& arguments) {
+  const World world = join_job(arguments);
+  const BoosterOptions booster_options = on_chosen_device(
+      booster_options_for_outputs(arguments, world.size() == 1 ? "none" : ""), arguments, world);
   Model model =
       open_model(arguments, resolve_precision(booster_options), world, checkpoint::Missing::kNothing);
   const std::optional<nn::Decoding> decoding = model.module().decoding();
@@ -301,9 +297,8 @@ int generate(const json& arguments) {
          "{} does not predict the next token; generate needs a causal language model, or a model with a "
          "decoder",
          model.architecture());
-  const TokenText converter(text(arguments, "model"), decoding->vocabulary);
-  const int64_t batch_size = integer(arguments, "batch_size", 8);
-  if (batch_size < 1) fail(WEFT_INVALID_ARGUMENT, "--batch-size is {}, must be at least 1", batch_size);
+  const TokenText converter(arguments.text("model"), decoding->vocabulary);
+  const int64_t batch_size = arguments.integer("batch_size");
   Prompts prompts;
   GenerationOptions options;
   std::vector<std::string> stops;
@@ -314,9 +309,9 @@ int generate(const json& arguments) {
   });
   require_same(world, prompts, options);
   Job job = Booster(booster_options, world).boost(std::move(model));
-  Printer printer(prompts, !decoding->encoder.empty(), converter, stops, flag(arguments, "json"));
+  Printer printer(prompts, !decoding->encoder.empty(), converter, stops, arguments.flag("json"));
   // One sequence is printed while it grows.
-  const bool streams = prompts.size() == 1 && options.num_samples == 1 && !flag(arguments, "json");
+  const bool streams = prompts.size() == 1 && options.num_samples == 1 && !arguments.flag("json");
   StopWatch watch(converter, stops);
   OnToken on_token;
   if (streams || !stops.empty())

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/files.hpp"
-#include "base/json.hpp"
+#include "base/job_options.hpp"
 #include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/training_state.hpp"
@@ -88,20 +88,25 @@ void look_below(const fs::path& folder, bool recursively,
 
 }  // namespace
 
-JobFiles::JobFiles(const json& arguments) {
-  if (given(arguments, "resume")) {
-    const fs::path resumed = text(arguments, "resume");
-    sources_.push_back({"--resume", resumed.string(), Kind::kResumed});
-    if (resumed.filename().string().starts_with(kStepFolder) && resumed.has_parent_path())
-      sources_.push_back({"--resume", resumed.parent_path().string(), Kind::kResumed});
+JobFiles::JobFiles(const Settings& arguments) {
+  using File = JobOption::File;
+  for (const JobOption* option : job_options_of(arguments.user())) {
+    const std::string& name = option->spec.name;
+    if (!arguments.given(name)) continue;
+    if (option->file == File::kResumes) resumes(arguments.called(name), arguments.text(name));
+    if (option->file == File::kModel) reads_model(arguments.called(name), arguments.text(name));
+    if (option->file == File::kReads) reads(arguments.called(name), arguments.text(name));
+    if (option->file == File::kData)
+      for (const std::string& word : arguments.words(name)) read_data(word);
   }
-  for (const char* key : {"model", "tokenizer"})
-    if (given(arguments, key)) reads_model(flag_of(key), text(arguments, key));
-  for (const char* key : {"inputs", "prompts", "adapter", "booster"})
-    if (given(arguments, key)) reads(flag_of(key), text(arguments, key));
-  if (!given(arguments, "data")) return;
-  const json& data = arguments.at("data");
-  for (const json& word : data.is_string() ? json::array({data}) : data) read_data(word.get<std::string>());
+}
+
+void JobFiles::resumes(const std::string& flag, const std::string& path) {
+  const fs::path resumed = path;
+  std::vector<Source> read = {{flag, resumed.string(), Kind::kResumed}};
+  if (resumed.filename().string().starts_with(kStepFolder) && resumed.has_parent_path())
+    read.push_back({flag, resumed.parent_path().string(), Kind::kResumed});
+  sources_.insert(sources_.begin(), read.begin(), read.end());  // saves() looks at them first
 }
 
 // A word of --data is a path, a path with a weight (PATH=0.3), or a pattern.
@@ -229,9 +234,17 @@ void JobFiles::writes(const std::string& flag, const std::string& path) {
   outputs_.push_back({flag, path, place});
 }
 
-void JobFiles::writes_given(const json& arguments, std::initializer_list<const char*> keys) {
-  for (const char* key : keys)
-    if (given(arguments, key)) writes(flag_of(key), text(arguments, key));
+void JobFiles::writes_given(const Settings& arguments) {
+  using File = JobOption::File;
+  for (const File file : {File::kSaves, File::kWrites})
+    for (const JobOption* option : job_options_of(arguments.user())) {
+      const std::string& name = option->spec.name;
+      if (option->file != file || !arguments.given(name)) continue;
+      if (file == File::kSaves)
+        saves(arguments.called(name), arguments.text(name));
+      else
+        writes(arguments.called(name), arguments.text(name));
+    }
 }
 
 }  // namespace weft::command

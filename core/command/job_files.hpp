@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -14,8 +13,8 @@ namespace weft::command {
 // named. First add what is read, then what is written. Terminals, pipes and devices are no files.
 class JobFiles {
  public:
-  // Reads what --model, --data, --tokenizer, --inputs, --prompts, --adapter, --booster, -o and --resume name.
-  explicit JobFiles(const json& arguments);
+  // Reads what the options name that are declared with "file" as reads, model, data or resumes.
+  explicit JobFiles(const Settings& arguments);
   // Reads the files that options of a strategy name: a policy, a schedule.
   void reads_options(const BoosterOptions& options);
   // Reads a file, all files of a model folder, or weights and their index.
@@ -28,8 +27,8 @@ class JobFiles {
   void saves(const std::string& flag, const std::string& folder);
   // Writes a file. Throws INVALID_ARGUMENT if it is read, if it is another output, or if a save replaces it.
   void writes(const std::string& flag, const std::string& path);
-  // Does the same for those of these arguments that are given.
-  void writes_given(const json& arguments, std::initializer_list<const char*> keys);
+  // Saves and writes what the options name that are declared with "file" as saves or writes.
+  void writes_given(const Settings& arguments);
 
  private:
   enum class Kind { kFiles, kModel, kResumed };
@@ -47,6 +46,7 @@ class JobFiles {
   // Returns those of the targets that the source reads.
   static std::vector<Target> read_by(const Source& source, const std::vector<Target>& targets);
   void read_data(const std::string& word);
+  void resumes(const std::string& flag, const std::string& path);
 
   std::vector<Source> sources_;
   std::vector<Output> saves_, outputs_;

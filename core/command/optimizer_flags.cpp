@@ -27,19 +27,17 @@ double number(const std::string& word, const std::string& text) {
 }
 
 // The flags by the name of the option that they set.
-std::map<std::string, Given> given_options(const json& arguments) {
+std::map<std::string, Given> given_options(const Settings& arguments) {
   std::map<std::string, Given> options;
   const auto add = [&](const std::string& name, const std::string& flag, double value) {
     if (!options.emplace(name, Given{flag, value}).second)
       fail(WEFT_INVALID_ARGUMENT, "{} sets {}, which another flag sets too; give one of them", flag, name);
   };
-  const std::pair<const char*, const char*> flags[] = {
-      {"lr", "--lr"}, {"weight_decay", "--weight-decay"}, {"momentum", "--momentum"}, {"eps", "--eps"}};
-  for (const auto& [key, flag] : flags)
-    if (given(arguments, key)) add(key, flag, real(arguments, key, 0));
-  if (given(arguments, "betas")) {
-    const auto betas = arguments.at("betas").get<std::vector<double>>();
-    const size_t wanted = text(arguments, "optimizer") == "came" ? 3 : 2;
+  for (const char* name : {"lr", "weight_decay", "momentum", "eps"})
+    if (arguments.given(name)) add(name, arguments.called(name), arguments.real(name));
+  if (arguments.given("betas")) {
+    const std::vector<double> betas = arguments.reals("betas");
+    const size_t wanted = arguments.text("optimizer") == "came" ? 3 : 2;
     if (betas.size() != wanted)
       fail(WEFT_INVALID_ARGUMENT, "--betas takes {} numbers, {} say; got {}", wanted == 2 ? "two" : "three",
            wanted == 2 ? "0.9,0.999" : "0.9,0.999,0.9999", betas.size());
@@ -47,7 +45,7 @@ std::map<std::string, Given> given_options(const json& arguments) {
                                        "the third of --betas"};
     for (size_t i = 0; i < betas.size(); ++i) add(fmt::format("beta{}", i + 1), kPlaces[i], betas[i]);
   }
-  for (const std::string& word : arguments.value("optimizer_options", std::vector<std::string>())) {
+  for (const std::string& word : arguments.words("optimizer_options")) {
     const size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0)
       fail(WEFT_INVALID_ARGUMENT, "--optimizer-option: \"{}\" is not of the form key=value", printable(word));
@@ -58,28 +56,27 @@ std::map<std::string, Given> given_options(const json& arguments) {
 
 }  // namespace
 
-optim::Optimizer make_optimizer(const json& arguments, const Model& model) {
+optim::Optimizer make_optimizer(const Settings& arguments, const Model& model) {
   optim::Hyper options;
   for (const auto& [name, one] : given_options(arguments)) options[name] = one.value;
-  return optim::Optimizer(text(arguments, "optimizer", "adamw"), model.parameters(), options);
+  return optim::Optimizer(arguments.text("optimizer"), model.parameters(), options);
 }
 
-optim::Scheduler make_scheduler(const json& arguments, optim::Optimizer& optimizer, int64_t total) {
-  const std::string name = text(arguments, "lr_scheduler", "constant");
-  json options = parse_assignments(optim::schedule_options(name),
-                                   arguments.value("lr_scheduler_options", std::vector<std::string>()),
+optim::Scheduler make_scheduler(const Settings& arguments, optim::Optimizer& optimizer, int64_t total) {
+  const std::string name = arguments.text("lr_scheduler");
+  json options = parse_assignments(optim::schedule_options(name), arguments.words("lr_scheduler_options"),
                                    "--lr-scheduler-option: schedule " + name);
   for (const char* key : {"warmup_steps", "total_steps"})
     if (options.contains(key))
       fail(WEFT_INVALID_ARGUMENT, "--lr-scheduler-option {}: give it as {}", key,
            key[0] == 'w' ? "--warmup-steps" : "--steps or --epochs");
-  options["warmup_steps"] = integer(arguments, "warmup_steps", 0);
+  options["warmup_steps"] = arguments.integer("warmup_steps");
   options["total_steps"] = total;
   return optim::Scheduler(optimizer, optim::make_schedule(name, options));
 }
 
-void check_resumed_flags(const json& arguments, optim::Optimizer& optimizer, const optim::Scheduler& schedule,
-                         const std::string& folder) {
+void check_resumed_flags(const Settings& arguments, optim::Optimizer& optimizer,
+                         const optim::Scheduler& schedule, const std::string& folder) {
   const optim::Group& group = optimizer.groups().front();
   for (const auto& [name, one] : given_options(arguments)) {
     if (schedule.schedule().momentum(0) && (name == "momentum" || name == "beta1")) continue;

@@ -142,43 +142,35 @@ void print_layers(const Row& row) {
           .c_str());
 }
 
-// Returns a flag that counts ranks, samples or tokens; 1 if it was not given.
-int64_t count_of(const json& arguments, const char* name, const char* flag, int64_t most = 1 << 30) {
-  const int64_t value = integer(arguments, name, 1);
-  if (value < 1 || value > most)
-    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be from 1 to {}", flag, value, most);
-  return value;
-}
-
 // Prints the plan of the model under the options of --strategy: custom_policy, the layer flags, and tp_size
 // unless --tensor-size is given; with pp_size also the stages and the schedule of `samples` samples.
-void explain(const Model& model, const json& arguments, const std::string& recompute, const HostOptions& host,
-             int64_t samples) {
+void explain(const Model& model, const Settings& arguments, const std::string& recompute,
+             const HostOptions& host, int64_t samples) {
   plan::ParallelSizes sizes = host.plan_flags;
-  if (given(arguments, "tensor_size"))
-    sizes.tensor = static_cast<uint32_t>(count_of(arguments, "tensor_size", "--tensor-size"));
+  if (arguments.given("tensor_size")) sizes.tensor = static_cast<uint32_t>(arguments.integer("tensor_size"));
   std::string identity;
   const std::optional<plan::Policy> policy = find_policy(model.module(), host.custom_policy, &identity);
   std::printf("%s", plan::explain_model(model.module(), policy, sizes).c_str());
   if (host.pipeline.size == 1) return;
   std::printf("%s", explain_stages(model, recompute, host.pipeline, samples).c_str());
-  if (given(arguments, "world_size"))
-    std::printf("%s", list_ranks(host.pipeline,
-                                 static_cast<uint32_t>(count_of(arguments, "world_size", "--world-size")),
+  if (arguments.given("world_size"))
+    std::printf("%s", list_ranks(host.pipeline, static_cast<uint32_t>(arguments.integer("world_size")),
                                  host.plan_flags.tensor)
                           .c_str());
 }
 
 // Returns --sequence-length, or the largest number of tokens that the model takes.
-int64_t sequence_length(const json& arguments, const Model& model, const nn::TokenModel* tokens) {
-  if (tokens == nullptr && given(arguments, "sequence_length"))
+int64_t sequence_length(const Settings& arguments, const Model& model, const nn::TokenModel* tokens) {
+  if (tokens == nullptr && arguments.given("sequence_length"))
     fail(WEFT_INVALID_ARGUMENT,
          "--sequence-length is for text, but {} does not read text alone; leave it out",
          model.architecture());
   const int64_t longest = tokens ? tokens->max_sequence_length() : 0;
-  if (!given(arguments, "sequence_length")) return longest > 0 ? longest : 1024;
-  return longest > 0 ? count_of(arguments, "sequence_length", "--sequence-length", longest)
-                     : count_of(arguments, "sequence_length", "--sequence-length");
+  const int64_t length = arguments.integer("sequence_length", longest > 0 ? longest : 1024);
+  if (longest > 0 && length > longest)
+    fail(WEFT_INVALID_ARGUMENT, "--sequence-length is {}, but {} takes at most {} tokens", length,
+         model.architecture(), longest);
+  return length;
 }
 
 void print_estimates(const std::vector<Row>& rows, const std::string& what, double memory, bool of_one) {
@@ -194,38 +186,29 @@ void print_estimates(const std::vector<Row>& rows, const std::string& what, doub
 
 }  // namespace
 
-int plan(const json& arguments) {
-  if (arguments.contains("options") && !arguments.at("options").empty() && !given(arguments, "strategy"))
-    fail(WEFT_INVALID_ARGUMENT, "-o needs --strategy: options are of one strategy");
+int plan(const Settings& arguments) {
   BoosterOptions booster = booster_options(arguments, "none");
   const std::string precision = resolve_precision(booster);
-  const int64_t world_size = count_of(arguments, "world_size", "--world-size");
+  const int64_t world_size = arguments.integer("world_size");
   MicroBatchShape micro_batch;
-  micro_batch.batch_size = count_of(arguments, "batch_size", "--batch-size");
-  const auto memory = static_cast<double>(
-      given(arguments, "memory") ? parse_bytes(text(arguments, "memory"), "--memory") : 0);
+  micro_batch.batch_size = arguments.integer("batch_size");
+  const auto memory =
+      static_cast<double>(arguments.given("memory") ? parse_bytes(arguments.text("memory"), "--memory") : 0);
   JobFiles files(arguments);
   files.reads_options(booster);
-  files.writes_given(arguments, {"picture", "schedule_file"});
-  Model model = Model::open(text(arguments, "model"), text(arguments, "architecture"), precision);
-  if (given(arguments, "adapter")) model.adapt(text(arguments, "adapter"));
-  const bool explains = flag(arguments, "explain"), draws = given(arguments, "picture"),
-             writes = given(arguments, "schedule_file");
-  const bool as_json = flag(arguments, "json");
-  if (explains && as_json)
-    fail(WEFT_INVALID_ARGUMENT, "--json prints the estimate alone, without --explain; leave one of them out");
-  if (!explains && given(arguments, "tensor_size"))
-    fail(
-        WEFT_INVALID_ARGUMENT,
-        "--tensor-size needs --explain; an estimate takes a strategy's option: --strategy NAME -o tp_size=N");
-  const bool estimates = given(arguments, "world_size") || given(arguments, "memory") || as_json;
+  files.writes_given(arguments);
+  Model model = Model::open(arguments.text("model"), arguments.text("architecture"), precision);
+  if (arguments.given("adapter")) model.adapt(arguments.text("adapter"));
+  const bool explains = arguments.flag("explain"), draws = arguments.given("picture"),
+             writes = arguments.given("schedule_file");
+  const bool as_json = arguments.flag("json");
+  const bool estimates = arguments.given("world_size") || arguments.given("memory") || as_json;
   HostOptions host = choose_strategy(booster).host;
   if (estimates) check_ranks(host, world_size);  // before anything is printed or written
   if (explains || draws || writes) {
     read_schedule(host.pipeline, booster.accumulate);
-    if (draws) draw_stages(model, host.pipeline, micro_batch.batch_size, text(arguments, "picture"));
-    if (writes)
-      write_schedule(model, host.pipeline, micro_batch.batch_size, text(arguments, "schedule_file"));
+    if (draws) draw_stages(model, host.pipeline, micro_batch.batch_size, arguments.text("picture"));
+    if (writes) write_schedule(model, host.pipeline, micro_batch.batch_size, arguments.text("schedule_file"));
     if (explains) explain(model, arguments, booster.recompute, host, micro_batch.batch_size);
   }
   if ((explains || draws || writes) && !estimates) return 0;
@@ -235,7 +218,7 @@ int plan(const json& arguments) {
   const std::optional<int64_t> activations = activation_bytes(model, booster, micro_batch);
   std::vector<Row> rows;
   for (const std::string& name :
-       given(arguments, "strategy") ? std::vector{booster.strategy} : strategy_names()) {
+       arguments.given("strategy") ? std::vector{booster.strategy} : strategy_names()) {
     booster.strategy = name;
     rows.push_back(make_row(model, booster, micro_batch, world_size, activations));
   }
@@ -250,7 +233,7 @@ int plan(const json& arguments) {
       fmt::format("{}, {} elements, {}, Adam; one of {} ranks, {} samples{} a rank, no dropout\n",
                   model.architecture(), model.num_elements(), precision, world_size, micro_batch.batch_size,
                   tokens ? fmt::format(" of {} tokens", micro_batch.sequence_length) : ""),
-      memory, given(arguments, "strategy"));
+      memory, arguments.given("strategy"));
   return 0;
 }
 

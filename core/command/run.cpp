@@ -1,20 +1,42 @@
+#include "base/job_options.hpp"
+#include "base/settings.hpp"
 #include "base/text.hpp"
 #include "command/command.hpp"
 
 namespace weft::command {
 
-int run(std::string_view verb, const nlohmann::json& arguments) {
-  if (verb == "train") return train(arguments);
-  if (verb == "forward") return forward(arguments);
-  if (verb == "evaluate") return evaluate(arguments);
-  if (verb == "generate") return generate(arguments);
-  if (verb == "convert") return convert(arguments);
-  if (verb == "tokenizer encode") return encode_text(arguments);
-  if (verb == "tokenizer decode") return decode_ids(arguments);
-  if (verb == "tokenizer train") return train_tokenizer(arguments);
-  if (verb == "plan") return plan(arguments);
-  if (verb == "check") return check(arguments);
-  fail(WEFT_NOT_FOUND, "the engine has no verb \"{}\"", verb);
+namespace {
+
+struct Verb {
+  const char* name;
+  int (*run)(const Settings& arguments);
+  bool joins;  // join_job() checks its arguments, when the ranks have agreed on them
+};
+
+constexpr Verb kVerbs[] = {{"train", train, true},
+                           {"forward", forward, true},
+                           {"evaluate", evaluate, true},
+                           {"generate", generate, true},
+                           {"convert", convert, false},
+                           {"plan", plan, false},
+                           {"tokenizer encode", encode_text, false},
+                           {"tokenizer decode", decode_ids, false},
+                           {"tokenizer train", train_tokenizer, false}};
+
+}  // namespace
+
+int run(std::string_view name, const nlohmann::json& arguments) {
+  if (name == "check") return check(arguments);
+  for (const Verb& verb : kVerbs) {
+    if (name != verb.name) continue;
+    const Settings settings(verb.name, arguments, [&verb](const std::string& option) {
+      const JobOption* const declared = find_job_option(verb.name, option);
+      return declared ? declared->name_of_flag() : flag_name(option);
+    });
+    if (!verb.joins) settings.check();
+    return verb.run(settings);
+  }
+  fail(WEFT_NOT_FOUND, "the engine has no verb \"{}\"", name);
 }
 
 }  // namespace weft::command

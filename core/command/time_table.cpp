@@ -129,7 +129,7 @@ std::string TimeTable::use_of_peak(double seconds, const Bindings& bindings) con
   if (peak_tflops_)
     text += fmt::format(", {:.1f} % of the given peak of {:g}", 100 * tflops / *peak_tflops_, *peak_tflops_);
   if (!measures_peak_) return text;
-  const at::ScalarType dtype = bindings.options().autocast.value_or(bindings.dtype());
+  const at::ScalarType dtype = bindings.options().host.autocast.value_or(bindings.dtype());
   const double measured = measured_tflops(world_, dtype);
   return text + fmt::format(", {:.1f} % of the {:.3g} of a measured product of {}^3 in {}",
                             100 * tflops / measured, measured, kSide, c10::toString(dtype));

@@ -44,17 +44,17 @@ int convert_lines(
 
 }  // namespace
 
-int encode_text(const json& arguments) {
-  const Tokenizer tokenizer = Tokenizer::open(text(arguments, "model"));
-  const bool special = flag(arguments, "special");
+int encode_text(const Settings& arguments) {
+  const Tokenizer tokenizer = Tokenizer::open(arguments.text("model"));
+  const bool special = arguments.flag("special");
   return convert_lines([&](const std::string& line, const std::string&) {
     return json(tokenizer.encode(line, special)).dump();
   });
 }
 
-int decode_ids(const json& arguments) {
-  const Tokenizer tokenizer = Tokenizer::open(text(arguments, "model"));
-  const bool special = flag(arguments, "special");
+int decode_ids(const Settings& arguments) {
+  const Tokenizer tokenizer = Tokenizer::open(arguments.text("model"));
+  const bool special = arguments.flag("special");
   return convert_lines([&](const std::string& line, const std::string& source) {
     const json ids = parse_json(line, source);
     if (!ids.is_array())
@@ -87,19 +87,13 @@ void add_lines(const std::string& path, const std::string& shown, tokenizer::Tra
 
 }  // namespace
 
-int train_tokenizer(const json& arguments) {
-  if (!given(arguments, "data"))
-    fail(WEFT_INVALID_ARGUMENT, "--data is missing: name a file of text to train on, a folder or a pattern");
+int train_tokenizer(const Settings& arguments) {
   BpeTrainingOptions options;
-  options.vocabulary_size = integer(arguments, "vocab_size", options.vocabulary_size);
-  options.min_frequency = integer(arguments, "min_frequency", options.min_frequency);
-  if (options.min_frequency < 1)
-    fail(WEFT_INVALID_ARGUMENT, "--min-frequency is {}, must be at least 1", options.min_frequency);
-  if (given(arguments, "special_tokens"))
-    options.special_tokens = arguments.at("special_tokens").get<std::vector<std::string>>();
+  options.vocabulary_size = arguments.integer("vocab_size");
+  options.min_frequency = arguments.integer("min_frequency");
+  if (arguments.given("special_tokens")) options.special_tokens = arguments.words("special_tokens");
   std::vector<data::TextFiles> sources;
-  for (const std::string& path : arguments.at("data").get<std::vector<std::string>>())
-    sources.push_back(data::find_text_files(path));
+  for (const std::string& path : arguments.words("data")) sources.push_back(data::find_text_files(path));
   const auto read = [&](tokenizer::TrainingTexts& texts) {
     for (const data::TextFiles& source : sources)
       for (size_t file = 0; file < source.files.size(); ++file)
@@ -108,10 +102,10 @@ int train_tokenizer(const json& arguments) {
         else
           texts.add_file(source.path(file));
   };
-  const std::string folder = text(arguments, "save");
+  const std::string folder = arguments.text("output");
   JobFiles files(arguments);
   for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
-    files.writes("--save", (std::filesystem::path(folder) / name).string());
+    files.writes(arguments.called("output"), (std::filesystem::path(folder) / name).string());
   tokenizer::train_bpe_on(read, folder, options);
   const std::string line =
       fmt::format("{} tokens in {}\n", Tokenizer::open(folder).vocabulary_size(), folder);

@@ -4,13 +4,16 @@
 #include <optional>
 
 #include "base/duration.hpp"
+#include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
+#include "command/device_choice.hpp"
 #include "command/job_files.hpp"
+#include "command/job_text.hpp"
 #include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
 #include "command/step_metrics.hpp"
@@ -31,37 +34,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void check_flags(const json& arguments) {
-  if (given(arguments, "steps") && given(arguments, "epochs"))
-    fail(WEFT_INVALID_ARGUMENT, "--steps and --epochs exclude each other; give one");
-  const std::pair<const char*, const char*> counts[] = {{"steps", "--steps"},
-                                                        {"epochs", "--epochs"},
-                                                        {"batch_size", "--batch-size"},
-                                                        {"save_every", "--save-every"}};
-  for (const auto& [key, name] : counts)
-    if (given(arguments, key) && integer(arguments, key, 1) < 1)
-      fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", name, integer(arguments, key, 1));
-  for (const auto& [key, name] : {std::pair{"save", "--save"},
-                                  {"resume", "--resume"},
-                                  {"metrics", "--metrics"},
-                                  {"tensorboard", "--tensorboard"},
-                                  {"trace", "--trace"}})
-    if (given(arguments, key) && text(arguments, key).empty())
-      fail(WEFT_INVALID_ARGUMENT, "{} is empty: give a path, or leave the flag out", name);
-  if (given(arguments, "save_every") && !given(arguments, "save"))
-    fail(WEFT_INVALID_ARGUMENT, "--save-every needs --save DIR, where its step-N/ folders go");
-  if (flag(arguments, "save_async") && !given(arguments, "save_every"))
-    fail(WEFT_INVALID_ARGUMENT, "--save-async is for the step-N/ folders of --save-every; give both");
-}
-
-data::Loader make_loader(const json& arguments, const Model& model, const Booster& booster) {
+data::Loader make_loader(const Settings& arguments, const Model& model, const Booster& booster) {
   const DataOpener opener =
       data_of(arguments, model, booster.world(), booster.options().seed, data::Part::kTraining);
   data::LoaderOptions options;
-  options.batch_size = integer(arguments, "batch_size", 8);
+  options.batch_size = arguments.integer("batch_size");
   options.rank = booster.data_rank();
   options.ranks = booster.data_size();
-  options.shuffle = !flag(arguments, "no_shuffle");
+  options.shuffle = !arguments.flag("no_shuffle");
   options.seed = booster.options().seed;
   options.num_workers = opener.loader_workers("data");
   data::Loader loader(opener.labelled(), options);
@@ -73,9 +53,9 @@ data::Loader make_loader(const json& arguments, const Model& model, const Booste
   return loader;
 }
 
-int64_t total_steps(const json& arguments, const data::Loader& loader) {
-  if (given(arguments, "steps")) return integer(arguments, "steps", 0);
-  const int64_t epochs = integer(arguments, "epochs", 1), most = INT64_MAX / loader.batches_per_epoch();
+int64_t total_steps(const Settings& arguments, const data::Loader& loader) {
+  if (arguments.given("steps")) return arguments.integer("steps");
+  const int64_t epochs = arguments.integer("epochs", 1), most = INT64_MAX / loader.batches_per_epoch();
   if (epochs > most)
     fail(WEFT_INVALID_ARGUMENT, "--epochs is {}, must be at most {} with {} steps per epoch", epochs, most,
          loader.batches_per_epoch());
@@ -109,7 +89,7 @@ std::string resume_folder(const std::string& path) {
   }
   if (!time)
     fail(WEFT_NOT_FOUND,
-         "--resume {}: no training_state/ there and no step-N/ folder with one; save with --save first",
+         "--resume {}: no training_state/ there and no step-N/ folder with one; save with --output first",
          path);
   return newest.string();
 }
@@ -140,7 +120,7 @@ struct SavePlan {
   bool background = false;
 
   // Returns the folder of a step. A link of that name is removed on the master: a save would follow it, as it
-  // follows one that --save names.
+  // follows one that --output names.
   std::string step_folder(int64_t step, const World& world) const {
     const fs::path path = fs::path(folder) / fmt::format("step-{}", step);
     std::error_code ignored;
@@ -149,12 +129,37 @@ struct SavePlan {
   }
 };
 
+// Returns where the job computes, and says so.
+std::string device_of_job(const Settings& arguments, const BoosterOptions& options, const World& world) {
+  std::optional<std::string> saved;
+  if (arguments.given("resume"))
+    saved = checkpoint::saved_device(fs::path(resume_folder(arguments.text("resume"))) /
+                                     checkpoint::kStateFolder);
+  const DeviceChoice choice = choose_device(arguments, options.device, saved, world);
+  world.print_on_master(fmt::format("device {} ({})", choice.device, choice.reason));
+  return choice.device;
+}
+
+// Writes the file of --dump-config on the master. Throws on every rank if that fails. Collective.
+void dump_config(const Settings& arguments, const Booster& booster, const std::string& strategy) {
+  if (!arguments.given("dump_config")) return;
+  const std::string path = arguments.text("dump_config"),
+                    named = arguments.called("dump_config") + " " + path;
+  on_master(booster.world().communicator(), [&] {
+    const std::string extension = fs::path(path).extension().string();
+    if (extension == ".json")
+      return replace_file(path, job_json(arguments, booster.options(), strategy), named);
+    if (extension != ".yaml" && extension != ".yml")
+      fail(WEFT_INVALID_ARGUMENT, "{}: the name must end in .yaml, .yml or .json", named);
+    replace_file(path, job_yaml(arguments, booster.options(), strategy, JobText::kWhole), named);
+  });
+}
+
 // Throws if an output is a file that the job reads, or another output.
-void check_outputs(const json& arguments, const BoosterOptions& options) {
+void check_outputs(const Settings& arguments, const BoosterOptions& options) {
   JobFiles files(arguments);
   files.reads_options(options);
-  if (given(arguments, "save")) files.saves("--save", text(arguments, "save"));
-  files.writes_given(arguments, {"metrics", "trace"});
+  files.writes_given(arguments);
 }
 
 // Tries to save on the master, before the first step, and keeps other jobs from saving to the same folder.
@@ -196,10 +201,9 @@ std::string rank_name(const Bindings& bindings) {
 // Warns once of saves that take longer than a job has between the signals that ask it to stop and kill it.
 class SaveTimeWarning {
  public:
-  explicit SaveTimeWarning(const json& arguments)
-      : grace_(given(arguments, "grace") ? milliseconds_of("--grace", real(arguments, "grace", 0))
-                                         : kUsualGrace),
-        is_given_(given(arguments, "grace")) {}
+  explicit SaveTimeWarning(const Settings& arguments)
+      : grace_(arguments.given("grace") ? milliseconds_of("--grace", arguments.real("grace")) : kUsualGrace),
+        is_given_(arguments.given("grace")) {}
 
   void look_at(const Booster& booster) {
     const std::chrono::nanoseconds took = booster.last_save_time();
@@ -245,15 +249,15 @@ bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, 
 }
 
 // Resumes the job, if --resume is given, and checks the values with which it begins.
-void load_values(const json& arguments, Booster& booster, Job& job, int64_t total) {
+void load_values(const Settings& arguments, Booster& booster, Job& job, int64_t total) {
   Bindings& bindings = job.model.shared().bindings();
-  if (!given(arguments, "resume")) {
+  if (!arguments.given("resume")) {
     // On every rank: with sync_module_states rank 0 alone may have weights.
     const std::string& weights = job.model.shared().weights;
     return check_loaded_values(bindings, weights.empty() ? "the initial values" : weights);
   }
   const World& world = booster.world();
-  const std::string folder = resume_folder(text(arguments, "resume"));
+  const std::string folder = resume_folder(arguments.text("resume"));
   booster.load_training(job, folder);
   check_resumed_flags(arguments, job.optimizer, job.schedule, folder);
   world.print_on_master(fmt::format("resumed {} after step {}", folder, job.optimizer.steps()));
@@ -276,18 +280,18 @@ bool has_incomplete_records(const StepMetrics& metrics, const TraceFile& trace, 
 
 }  // namespace
 
-int train(const json& arguments) {
+int train(const Settings& arguments) {
   count_memory();
-  const World world = join_job("train", arguments);
-  check_flags(arguments);
+  const World world = join_job(arguments);
   ignore_broken_pipes();
-  const BoosterOptions options = booster_options(arguments, "");
-  const SavePlan save{text(arguments, "save"), integer(arguments, "save_every", 0),
-                      flag(arguments, "save_async")};
+  BoosterOptions options = booster_options(arguments, "");
+  options.device = device_of_job(arguments, options, world);
+  const SavePlan save{arguments.text("output"), arguments.integer("save_every", 0),
+                      arguments.flag("save_async")};
   on_every_rank(world.communicator(), [&] { check_outputs(arguments, options); });
   const checkpoint::FolderLock save_lock = reserve(save, world);
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
-  TimeTable times(model, text(arguments, "peak_tflops"), world);
+  TimeTable times(model, arguments.text("peak_tflops"), world);
   std::optional<Booster> made;
   data::Loader loader;
   on_every_rank(world.communicator(), [&] {  // one may lack the device, the strategy's plugin or the data
@@ -298,17 +302,19 @@ int train(const json& arguments) {
   const int64_t total = total_steps(arguments, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);
   optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
-  StepMetrics metrics(text(arguments, "metrics"), text(arguments, "tensorboard"), world);
-  TraceFile trace_file(text(arguments, "trace"), world);
+  StepMetrics metrics(arguments.text("metrics"), arguments.text("tensorboard"), world);
+  TraceFile trace_file(arguments.text("trace"), world);
 
   const int64_t elements = model.num_elements();
   Job job = booster.boost(model, optimizer, {}, loader, schedule);
+  const std::string& strategy = model.shared().bindings().strategy_name();
+  job.configuration = job_yaml(arguments, options, strategy, JobText::kRepeatable);
+  dump_config(arguments, booster, strategy);
   load_values(arguments, booster, job, total);
   world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps",
                                     model.architecture(), count_text(elements), loader.dataset().size(),
-                                    world.size(), world.size() == 1 ? "" : "s",
-                                    model.shared().bindings().strategy_name(), total));
-  metrics.begin(given(arguments, "resume") ? std::optional(job.optimizer.steps()) : std::nullopt);
+                                    world.size(), world.size() == 1 ? "" : "s", strategy, total));
+  metrics.begin(arguments.given("resume") ? std::optional(job.optimizer.steps()) : std::nullopt);
   trace_file.begin();
   times.begin();
   const StopSignals signals(job);

@@ -1,7 +1,7 @@
 // Low-rank adapters (Hu et al., LoRA: low-rank adaptation of large language models, arXiv:2106.09685) for
 // frozen linear layers: y = x W + b + (alpha / rank) (x A) B.
 //
-//   weft train --adapter gpt2.json --model DIR --data FILE --save OUT
+//   weft train --adapter gpt2.json --model DIR --data FILE --output OUT
 //
 // trains the two factors under any strategy and writes them as PEFT's adapter_model.safetensors.
 #include <weft/define_operations.hpp>

@@ -187,7 +187,7 @@ TEST_F(ResumeRefusal, OfAnotherModel) {
 
 TEST_F(ResumeRefusal, OfAFolderWithoutATrainingState) {
   fs::remove_all(in("saved") + "/training_state");
-  expect_refusal(options_, WEFT_NOT_FOUND, {"saved/training_state/state.json does not exist", "--save"});
+  expect_refusal(options_, WEFT_NOT_FOUND, {"saved/training_state/state.json does not exist", "--output"});
 }
 
 TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {

@@ -68,7 +68,7 @@ class Bench:
     def checkpoint(self, ranks=1):
         """A model folder with a training state, after SAVED steps."""
         return self.once(f"checkpoint-{ranks}", lambda path: self.run(
-            *self.train(*self.strategy(ranks), "--steps", str(SAVED), "--save", path)) and path)
+            *self.train(*self.strategy(ranks), "--steps", str(SAVED), "--output", path)) and path)
 
     @staticmethod
     def strategy(ranks):

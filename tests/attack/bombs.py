@@ -160,7 +160,7 @@ def train(case):
     rng, bench = case.random, case.bench
     folder = case.path("model")
     shutil.copytree(bench.once("tokenizer", lambda path: bench.run(
-        "tokenizer", "train", "--data", bench.data, "--vocab-size", "270", "--save", path) and path), folder)
+        "tokenizer", "train", "--data", bench.data, "--vocab-size", "270", "--output", path) and path), folder)
     config = json.loads(mutate.read(bench.config))
     mutate.write(os.path.join(folder, "config.json"), json.dumps({**config, "vocab_size": 300}).encode())
     made = template(rng)

@@ -27,7 +27,7 @@ def run(case):
     path = case.path("config.json")
     mutate.write(path, data)
     if rng.random() < 0.8:
-        case.train("--model", path, "--strategy", "none", "--steps", "1", "--save", case.path("out"))
+        case.train("--model", path, "--strategy", "none", "--steps", "1", "--output", case.path("out"))
         case.expect_nothing_staged()
     else:
         case.weft(["plan", "--model", path])

@@ -120,7 +120,7 @@ def output_of_stdout(case, disk):
 
 def tokenizer(bench):
     return bench.once("tokenizer", lambda path: bench.run("tokenizer", "train", "--data", bench.data, "--vocab-size", "270",
-                                                          "--save", path) and path)
+                                                          "--output", path) and path)
 
 
 def record_of_training(case, disk):
@@ -134,7 +134,7 @@ def record_of_training(case, disk):
         mutate.write(path, before)
     disk.leave(rng.randint(1, 2))
     ranks = rng.choice([["--strategy", "none"], ["-n", "2", "--strategy", "torch_ddp"]])
-    words = case.bench.train(*ranks, flag, path, "--steps", "60", "--save", case.path("out"))
+    words = case.bench.train(*ranks, flag, path, "--steps", "60", "--output", case.path("out"))
     case.what = f"{flag} {' '.join(ranks)}"
     disk.limit = 1 << 30  # the save has room
     outcome = disk.run(words)
@@ -158,9 +158,9 @@ def replaced_output(case, disk):
     bench, rng = case.bench, case.random
     model = bench.checkpoint()
     name, words, prepare = rng.choice([
-        ("save", bench.train("--strategy", "none", "--steps", "5", "--save", disk.at("out")),
+        ("save", bench.train("--strategy", "none", "--steps", "5", "--output", disk.at("out")),
          lambda: shutil.copytree(model, disk.at("out"))),
-        ("save-every", bench.train("--strategy", "none", "--steps", "9", "--save-every", "2", "--save", disk.at("out")),
+        ("save-every", bench.train("--strategy", "none", "--steps", "9", "--save-every", "2", "--output", disk.at("out")),
          lambda: shutil.copytree(model, disk.at("out"))),
         ("convert", ["convert", model, disk.at("out"), "--format", "pytorch"],
          lambda: shutil.copytree(model, disk.at("out"))),
@@ -168,7 +168,7 @@ def replaced_output(case, disk):
          lambda: shutil.copy(os.path.join(model, "model.safetensors"), disk.at("x.safetensors"))),
         ("forward", ["forward", "--model", model, "--inputs", bench.inputs, "--output", disk.at("y.safetensors")],
          lambda: shutil.copy(os.path.join(model, "model.safetensors"), disk.at("y.safetensors"))),
-        ("tokenizer train", ["tokenizer", "train", "--data", bench.data, "--vocab-size", "320", "--save", disk.at("t")],
+        ("tokenizer train", ["tokenizer", "train", "--data", bench.data, "--vocab-size", "320", "--output", disk.at("t")],
          lambda: shutil.copytree(tokenizer(bench), disk.at("t"))),
         ("picture", ["plan", "--model", bench.config, "--strategy", "hybrid_parallel", "-o", "pp_size=2", "-o",
                      "num_microbatches=32", "--batch-size", "32", "--picture", disk.at("s.svg")],

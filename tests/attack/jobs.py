@@ -95,7 +95,7 @@ def drawn_end(case, run, ranks):
 def run_kill(case):
     rng, out, steps = case.random, case.path("out"), case.path("metrics")
     ranks, words = drawn_job(rng)
-    words += ["--save", out] + rng.choice([[], ["--save-every", "1"], ["--save-every", "3"],
+    words += ["--output", out] + rng.choice([[], ["--save-every", "1"], ["--save-every", "3"],
                                            ["--save-every", "2", "--save-async"]])
     run = case.start(case.bench.train(*words, "--steps", FOREVER, "--metrics", steps))
     early = rng.random() < 0.2
@@ -156,21 +156,21 @@ def run_resume(case):
     steps, every = rng.randint(30, 120), str(rng.randint(2, 9))
     words += ["--save-every", every] + rng.choice([[], ["--save-async"]])
     case.what = f"{steps} steps, " + " ".join(words)
-    whole = case.train(*words, "--steps", str(steps), "--save", case.path("whole"), "--metrics",
+    whole = case.train(*words, "--steps", str(steps), "--output", case.path("whole"), "--metrics",
                        case.path("whole.metrics"), may_fail=False)
     if whole.code != 0:
         return
     out, path = case.path("out"), case.path("metrics")
     for _ in range(rng.randint(1, 3)):
         resume = ["--resume", out] if newest(out) else []
-        run = case.start(bench.train(*words, "--steps", str(steps), "--save", out, "--metrics", path, *resume))
+        run = case.start(bench.train(*words, "--steps", str(steps), "--output", out, "--metrics", path, *resume))
         wait_for_step(run, path, max(metrics(path), default=0) + rng.randint(1, steps // 3), PATIENCE)
         time.sleep(rng.uniform(0, 0.05))
         pid = rng.choice([run.process.pid, run.rank(rng.randrange(ranks)) or run.process.pid])
         run.signal(pid, signal.SIGKILL)
         case.ends(run, PATIENCE, grace=15.0, codes={0, -signal.SIGKILL, 128 + signal.SIGKILL})
     resume = ["--resume", out] if newest(out) else []
-    last = case.train(*words, "--steps", str(steps), "--save", out, "--metrics", case.path("last"), *resume,
+    last = case.train(*words, "--steps", str(steps), "--output", out, "--metrics", case.path("last"), *resume,
                       may_fail=False)
     if last.code != 0:
         return

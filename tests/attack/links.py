@@ -85,11 +85,11 @@ def run_save(case):
     name = rng.choice(BESIDE + ["out/" + name for name in INSIDE] + ["out"])
     again = name.startswith("out/") or rng.random() < 0.3
     if again and name != "out":
-        case.train("--strategy", "none", "--steps", "1", "--save", out, may_fail=False)
+        case.train("--strategy", "none", "--steps", "1", "--output", out, may_fail=False)
     put(what, case.path(name), precious)
     every = rng.choice([[], ["--save-every", "1"]])
-    case.what = f"{what} at {name}, --save {' '.join(every)}{' again' if again else ''}"
-    outcome = case.train("--strategy", "none", "--steps", "2", "--save", out, *every)
+    case.what = f"{what} at {name}, --output {' '.join(every)}{' again' if again else ''}"
+    outcome = case.train("--strategy", "none", "--steps", "2", "--output", out, *every)
     judge_end(case, outcome, precious, out)
 
 

@@ -62,7 +62,7 @@ def run(case):
     threads = {"OMP_NUM_THREADS": rng.choice(["1", "2"])}
     how = rng.choice(WAYS)
     case.what = f"{how}, {' '.join(words + often)} with {threads['OMP_NUM_THREADS']} threads"
-    job = case.start(case.bench.train(*words, *often, "--save", out, "--metrics", steps, "--steps", jobs.FOREVER), threads)
+    job = case.start(case.bench.train(*words, *often, "--output", out, "--metrics", steps, "--steps", jobs.FOREVER), threads)
     if not jobs.wait_for_step(job, steps, rng.randint(1, 4), jobs.PATIENCE):
         case.ends(job, 0.1, may_fail=False)
         return
@@ -75,7 +75,7 @@ def run(case):
         return
     case.expect_nothing_staged()
     whole = case.path("whole")
-    case.train(*words, "--save", whole, "--steps", str(jobs.last_step(out)), environment=threads, may_fail=False)
+    case.train(*words, "--output", whole, "--steps", str(jobs.last_step(out)), environment=threads, may_fail=False)
     first, second = saved_files(out), saved_files(whole)
     differing = [name for name in sorted(first.keys() | second.keys()) if first.get(name) != second.get(name)]
     case.expect(not differing, f"{len(differing)} files differ from those of a job of as many steps: {differing[:2]}")

@@ -37,7 +37,7 @@ class Job:
     def words(self, ranks, *more):
         strategy = ["-n", "2", "--strategy", "torch_ddp"] if ranks == 2 else ["--strategy", "none"]
         return self.case.bench.train(*strategy, "--packing", "documents", "--data", self.data, "--timeout",
-                                     str(TIMEOUT), "--save", self.out, *more)
+                                     str(TIMEOUT), "--output", self.out, *more)
 
     def start(self, ranks, *more):
         return self.case.start(self.words(ranks, "--steps", FOREVER, "--metrics", self.metrics, *more))
@@ -126,12 +126,12 @@ def run_save_holder(case):
     swapped = place != job.out and case.random.random() < 0.5
     first, second = (job.out, place) if swapped else (place, job.out)
     case.what = f"a job saves to {os.path.relpath(second, case.folder)}, a stopped one to {first[len(case.folder):]}"
-    holder = case.start(case.bench.train("--strategy", "none", "--steps", FOREVER, "--metrics", job.metrics, "--save",
+    holder = case.start(case.bench.train("--strategy", "none", "--steps", FOREVER, "--metrics", job.metrics, "--output",
                                          first))
     wait_for(lambda: metrics(job.metrics), holder)
     holder.signal(holder.process.pid, signal.SIGSTOP)
     # It fails before it opens its model.
-    run = case.start(case.bench.train("--strategy", "none", "--model", case.path("absent.json"), "--save", second))
+    run = case.start(case.bench.train("--strategy", "none", "--model", case.path("absent.json"), "--output", second))
     judge_job(case, run, [f"process {holder.process.pid} on host"])
     holder.signal(holder.process.pid, signal.SIGCONT)
     holder.signal(holder.process.pid, signal.SIGTERM)

@@ -17,11 +17,12 @@ ENDLESS = {"--steps", "--epochs", "--max-new-tokens"}  # a large number works, f
 
 def flags_of(case, verb):
     """{flag: type} as `weft VERB --help` says: INT, FLOAT, TEXT or "" for flags without a value."""
-    help_text = case.bench.once("help " + verb, lambda _: case.bench.run(*verb.split(), "--help").output)
+    all_flags = "--help" if verb.split()[0] in ("run", "plugins", "check") else "--help-all"
+    help_text = case.bench.once("help " + verb, lambda _: case.bench.run(*verb.split(), all_flags).output)
     found = {}
     for line in help_text.splitlines():
         match = re.match(r"\s+(?:-\w,\s*)?(--[a-z][a-z-]*|-\w)\b", line)
-        if match and match[1] != "--help":
+        if match and match[1] not in ("--help", "--help-all"):
             kind = re.search(r"\b(INT|UINT|FLOAT|TEXT)\b", line[:60])
             found[match[1]] = kind[1] if kind else ""
     return found
@@ -88,7 +89,7 @@ def prove():
              named("--lr", "fast", "weft: train: --lr: wrong"), named("--data", "0", "weft: train: \"0\" is no file"),
              named("--model", "a\nb", "weft: plan: cannot open a\\x0ab: No such file or directory"),
              not named("--model", "a\nb", "weft: plan: cannot open a\n      b: No such file or directory"),
-             not named("--data", "0", "weft: train: no file, 0 samples"), not named("--save", "", "weft: train: wrong")]
+             not named("--data", "0", "weft: train: no file, 0 samples"), not named("--output", "", "weft: train: wrong")]
     print(f"{sum(right)} of {len(right)} messages are understood")
     return all(right)
 

@@ -39,12 +39,12 @@ TEST_F(Agreement, OfFlags) {
   EXPECT_TRUE(differs(train_with("--steps 1 --tensorboard " + in("events") + "$RANK"),
                       {"--tensorboard: rank 0 has " + in("events") + "0, rank 1 has " + in("events") + "1"}));
   EXPECT_FALSE(fs::exists(in("events0")));
-  EXPECT_TRUE(differs(train_with("--steps 1 $([ $RANK = 0 ] || echo --save " + in("out") + ")"),
-                      {"--save: rank 0 has none, rank 1 has " + in("out")}));
+  EXPECT_TRUE(differs(train_with("--steps 1 $([ $RANK = 0 ] || echo --output " + in("out") + ")"),
+                      {"--output: rank 0 has none, rank 1 has " + in("out")}));
   EXPECT_FALSE(fs::exists(in("out")));
   EXPECT_TRUE(differs(train_with("--steps 1 $([ $RANK = 0 ] || echo --resume " + in("out") + ")"),
                       {"--resume: rank 0 has none, rank 1 has " + in("out")}));
-  EXPECT_TRUE(differs(train_with("--steps 4 --save " + in("out") + " --save-every $((RANK+1))"),
+  EXPECT_TRUE(differs(train_with("--steps 4 --output " + in("out") + " --save-every $((RANK+1))"),
                       {"--save-every: rank 0 has 1, rank 1 has 2"}));
   EXPECT_TRUE(differs(train_with("--steps 1 -o bucket_cap_mb=$((RANK+1))"),
                       {"-o 0: rank 0 has bucket_cap_mb=1, rank 1 has bucket_cap_mb=2"}));
@@ -130,7 +130,7 @@ class UnlikeWeights : public Agreement {
     folder_.file("model1/model.safetensors", safetensors_bytes(tensors));
   }
   std::string train_on(const std::string& more) const {
-    return "train --model " + in("model") + "$RANK --data " + data_ + " --steps 1 --save " + in("saved") +
+    return "train --model " + in("model") + "$RANK --data " + data_ + " --steps 1 --output " + in("saved") +
            " " + more;
   }
 };
@@ -151,7 +151,7 @@ TEST_F(UnlikeWeights, AreRefusedUnderEveryDivision) {
 // FSDP's option takes what rank 0 has, which may then be the only one with a file.
 TEST_F(UnlikeWeights, AreThoseOfRank0WithSyncModuleStates) {
   const Words alone = {"train", "--model", in("model0"), "--data",  data_,        "--steps", "1",
-                       "--lr",  "1e-30",   "--save",     in("one"), "--strategy", "none"};
+                       "--lr",  "1e-30",   "--output",   in("one"), "--strategy", "none"};
   expect_success(alone);
   const RawTensors expected = read_safetensors(in("one/model.safetensors"));
   const auto expect_those_of_rank_0 = [&] {
@@ -201,12 +201,12 @@ class MistakenStrategy : public Agreement {
 TEST_F(MistakenStrategy, FailsTheCommand) {
   for (const char* mistake : {"never reduces", "averages", "keeps gradients", "publishes copies"})
     EXPECT_TRUE(
-        refuses(mistaken(mistake, {"--steps", "4", "--save", in("out")}), kFailed, {"mistaken: the "}));
+        refuses(mistaken(mistake, {"--steps", "4", "--output", in("out")}), kFailed, {"mistaken: the "}));
   EXPECT_FALSE(fs::exists(in("out")));
   EXPECT_TRUE(refuses(mistaken("averages", {"-o", "from_step=3", "--steps", "8", "--check-agreement", "4"}),
                       kFailed, {"mistaken: the published gradient", "about 0.50 of it"}));
   expect_success(mistaken("averages", {"--steps", "4", "--check-agreement", "-1"}));
-  expect_success(mistaken("none", {"--steps", "4", "--check-agreement", "1", "--save", in("out")}));
+  expect_success(mistaken("none", {"--steps", "4", "--check-agreement", "1", "--output", in("out")}));
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ void CommandTest::copy_trained_model() const {
   static const TemporaryFolder trained;
   static const Output output =
       expect_success(train({"--strategy", "none", "--steps", std::to_string(kTrainedSteps), "--lr",
-                            std::to_string(kTrainedRate), "--save", trained.path() + "/out"}));
+                            std::to_string(kTrainedRate), "--output", trained.path() + "/out"}));
   ASSERT_EQ(output.exit_code, 0);
   std::filesystem::copy(trained.path() + "/out", in("out"), std::filesystem::copy_options::recursive);
 }

@@ -83,7 +83,7 @@ TEST_F(Convert, OfDtypeRoundsTheWeightsAndSaysSoInTheConfiguration) {
 
 TEST_F(Convert, ATrainingStateInOtherPartsResumesTheSame) {
   const Words rest = {"--steps", "4", "--strategy", "torch_ddp", "-n", "2"};
-  expect_success(train({"--steps", "2", "--strategy", "torch_ddp", "-n", "2", "--save", in("two")}));
+  expect_success(train({"--steps", "2", "--strategy", "torch_ddp", "-n", "2", "--output", in("two")}));
   expect_success(train(rest + Words{"--resume", in("two"), "--metrics", in("as_it_was")}));
   const std::pair<Words, size_t> layouts[] = {{{}, 2}, {{"--parts", "1"}, 1}, {{"--parts", "3"}, 3}};
   for (const auto& [flags, parts] : layouts) {
@@ -116,7 +116,8 @@ TEST_F(Convert, SaysWhatItCannotDo) {
   EXPECT_TRUE(refuses(convert("out", "other", {"--parts", "0"}), 1, {"--parts is 0"}));
   EXPECT_TRUE(
       refuses(convert("out", "other", {"--parts", "2", "--weights-only"}), 1, {"exclude each other"}));
-  EXPECT_TRUE(refuses(convert("out", "other", {"--size-per-shard", "2"}), 1, {"needs --shard"}));
+  EXPECT_TRUE(
+      refuses(convert("out", "other", {"--size-per-shard", "2"}), 1, {"--size-per-shard needs --shard"}));
   EXPECT_FALSE(fs::exists(in("other")));
   EXPECT_THAT(expect_success({"convert", "--help"}).out, HasSubstr("Example: weft convert"));
 }

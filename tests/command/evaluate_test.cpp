@@ -127,7 +127,7 @@ TEST_F(Evaluate, RefusesAHeadThatTrainingBeginsAnew) {
                       "--data",         in("labelled.safetensors")};
   EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 1 of the parameters", "score.weight"}));
   const Output output =
-      expect_success(Words{"train", "--steps", "1", "--strategy", "none", "--save", in("tuned")} + same);
+      expect_success(Words{"train", "--steps", "1", "--strategy", "none", "--output", in("tuned")} + same);
   EXPECT_THAT(output.error, testing::HasSubstr("begins with initial values: score.weight"));
   expect_success({"evaluate", "--model", in("tuned"), "--data", in("labelled.safetensors")});
 }
@@ -140,7 +140,7 @@ TEST_F(Evaluate, RefusesAPoolerThatTrainingBeginsAnew) {
   RawTensors tensors = language_samples(8, 6);
   folder_.file("masked.safetensors", safetensors_bytes(tensors));
   expect_success({"train", "--model", in("bert.json"), "--data", in("masked.safetensors"), "--steps", "1",
-                  "--strategy", "none", "--save", in("bert")});
+                  "--strategy", "none", "--output", in("bert")});
   tensors["labels"] = int64_tensor({8}, {0, 1, 0, 1, 1, 0, 1, 0});
   folder_.file("labelled.safetensors", safetensors_bytes(tensors));
   const Words same = {"--model",        in("bert"),

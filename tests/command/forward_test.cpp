@@ -88,7 +88,7 @@ TEST_F(Forward, ReadsTheNormsOfOldCheckpoints) {
       "num_attention_heads": 3, "max_position_embeddings": 32, "pad_token_id": 7})");
   folder_.file("samples.safetensors", safetensors_bytes(language_samples(4, 9)));
   expect_success({"train", "--model", in("bert.json"), "--data", in("samples.safetensors"), "--steps", "2",
-                  "--batch-size", "4", "--lr", "0.1", "--save", in("bert")});
+                  "--batch-size", "4", "--lr", "0.1", "--output", in("bert")});
   RawTensors old;
   for (const auto& [name, tensor] : read_safetensors(in("bert/model.safetensors"))) {
     const std::string_view weight = "LayerNorm.weight", bias = "LayerNorm.bias";

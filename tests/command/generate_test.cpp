@@ -209,7 +209,7 @@ TEST_F(Generate, FollowsTheFilesOfTheModel) {
 // A folder that has the file keeps its own.
 TEST_F(Generate, FollowsTheFilesThatTrainingSaves) {
   const auto train = [&](const char* from) {
-    expect_success({"train", "--model", in(from), "--data", data_, "--steps", "2", "--save", in("next"),
+    expect_success({"train", "--model", in(from), "--data", data_, "--steps", "2", "--output", in("next"),
                     "--save-every", "1"});
   };
   const std::string given = R"({"eos_token_id": 7, "top_k": 3})", edited = R"({"eos_token_id": 9})";

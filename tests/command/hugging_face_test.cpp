@@ -166,7 +166,7 @@ std::string HuggingFace::first_model(const std::string& family, const json& conf
     folder_.file(family + ".json", config.dump());
   if (!config.is_string() && !config.contains("architectures")) return path;
   expect_success({"train", "--model", path, "--data", data_, "--sequence-length", "32", "--steps", "1",
-                  "--save", in(family)});
+                  "--output", in(family)});
   randomise(in(family) + "/model.safetensors");
   return in(family);
 }
@@ -180,7 +180,7 @@ void HuggingFace::train_classes() const {
       const RawTensors inputs = inputs_of(kind);
       folder_.file("inputs.safetensors", safetensors_bytes(inputs));
       expect_success({"train", "--model", model, "--architecture", name, "--data", in("inputs.safetensors"),
-                      "-n", "2", "--batch-size", "4", "--steps", "2", "--save", in("classes/" + name)});
+                      "-n", "2", "--batch-size", "4", "--steps", "2", "--output", in("classes/" + name)});
       RawTensors oracle;
       for (const auto& [field, tensor] : inputs) oracle["input." + field] = tensor;
       for (const auto& [field, tensor] : forward(in("classes/" + name), in("inputs.safetensors")))

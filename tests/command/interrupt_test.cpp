@@ -57,7 +57,7 @@ TEST_F(Interrupt, ARankKilledInTheMiddleEndsAllAndIsNamed) {
   for (const auto& [rank, stages] :
        {std::pair<std::string, std::string>{"0", "1"}, std::pair<std::string, std::string>{"1", "1"},
         std::pair<std::string, std::string>{"0", "2"}, std::pair<std::string, std::string>{"1", "2"}}) {
-    launch::Process process = start({"-n", "2", "--save", in("out"), "-o", "pp_size=" + stages});
+    launch::Process process = start({"-n", "2", "--output", in("out"), "-o", "pp_size=" + stages});
     await_three_steps();
     const std::vector<pid_t> found = children_with(process.id(), "RANK=" + rank);
     ASSERT_EQ(found.size(), 1u);
@@ -75,7 +75,7 @@ TEST_F(Interrupt, ARankKilledInTheMiddleEndsAllAndIsNamed) {
 }
 
 TEST_F(Interrupt, CtrlCFinishesTheStepAndSaves) {
-  launch::Process process = start({"-n", "2", "--save", in("out")});
+  launch::Process process = start({"-n", "2", "--output", in("out")});
   await_three_steps();
   process.signal(SIGINT);
   ASSERT_TRUE(ends_soon(process));
@@ -91,7 +91,7 @@ TEST_F(Interrupt, SigtermAndSighupDoTheSame) {
   for (const auto& [signal, ranks] :
        {std::pair{SIGTERM, Words{"--strategy", "none"}}, std::pair{SIGTERM, Words{"-n", "2"}},
         std::pair{SIGHUP, Words{"-n", "2"}}}) {
-    launch::Process process = start(ranks + Words{"--save", in("out")});
+    launch::Process process = start(ranks + Words{"--output", in("out")});
     await_three_steps();
     process.signal(signal);
     ASSERT_TRUE(ends_soon(process));
@@ -107,14 +107,14 @@ TEST_F(Interrupt, SigtermAndSighupDoTheSame) {
 // The signal changes when the training ends, and nothing that it computes.
 TEST_F(Interrupt, AStoppedJobSavesTheBitsOfAJobOfAsManySteps) {
   for (const Words& ranks : {Words{"--strategy", "none"}, Words{"-n", "2"}}) {
-    launch::Process process = start(ranks + Words{"--save", in("out")});
+    launch::Process process = start(ranks + Words{"--output", in("out")});
     await_three_steps();
     process.signal(SIGTERM);
     ASSERT_TRUE(ends_soon(process));
     ASSERT_EQ(process.finish().exit_code, 128 + SIGTERM);
     auto state = nlohmann::json::parse(read_bytes(in("out/training_state/state.json")));
     expect_success(train(
-        ranks + Words{"--steps", std::to_string(state.at("step").get<int64_t>()), "--save", in("whole")}));
+        ranks + Words{"--steps", std::to_string(state.at("step").get<int64_t>()), "--output", in("whole")}));
     auto whole = nlohmann::json::parse(read_bytes(in("whole/training_state/state.json")));
     for (nlohmann::json* each : {&state, &whole}) each->erase("saved_at");
     EXPECT_EQ(state, whole);
@@ -134,7 +134,7 @@ TEST_F(Interrupt, AStoppedJobSavesTheBitsOfAJobOfAsManySteps) {
 
 // A handler on the stack of a thread that multiplies matrices would overwrite its data.
 TEST_F(Interrupt, NoThreadOfARankHasAHandlerForStopSignals) {
-  launch::Process process = start({"-n", "2", "--save", in("out"), "--workers", "2"});
+  launch::Process process = start({"-n", "2", "--output", in("out"), "--workers", "2"});
   await_three_steps();
   for (const std::string rank : {"0", "1"}) {
     const std::vector<pid_t> found = children_with(process.id(), "RANK=" + rank);
@@ -161,7 +161,7 @@ TEST_F(Interrupt, NoThreadOfARankHasAHandlerForStopSignals) {
 
 TEST_F(Interrupt, WarnsOfASaveThatTakesLongerThanTheJobHas) {
   const auto with = [&](const Words& more) {
-    return expect_success(train(Words{"--steps", "3", "--save-every", "1", "--save", in("out")} + more))
+    return expect_success(train(Words{"--steps", "3", "--save-every", "1", "--output", in("out")} + more))
         .error;
   };
   const Words one{"--strategy", "none"};
@@ -178,7 +178,7 @@ TEST_F(Interrupt, WarnsOfASaveThatTakesLongerThanTheJobHas) {
 // Whichever rank gets it, and whichever leaves first.
 TEST_F(Interrupt, SigtermToOneRankStopsTheJobAndIsNamed) {
   for (const std::string rank : {"0", "1"}) {
-    launch::Process process = start({"-n", "2", "--save", in("out")});
+    launch::Process process = start({"-n", "2", "--output", in("out")});
     await_three_steps();
     const std::vector<pid_t> found = children_with(process.id(), "RANK=" + rank);
     ASSERT_EQ(found.size(), 1u);
@@ -199,7 +199,7 @@ TEST_F(Interrupt, SigtermToOneRankStopsTheJobAndIsNamed) {
 }
 
 TEST_F(Interrupt, SignalsOfTwoRanksStopTheJobOnce) {
-  launch::Process process = start({"-n", "2", "--save", in("out")});
+  launch::Process process = start({"-n", "2", "--output", in("out")});
   await_three_steps();
   const std::vector<pid_t> first = children_with(process.id(), "RANK=0"),
                            second = children_with(process.id(), "RANK=1");
@@ -216,7 +216,7 @@ TEST_F(Interrupt, SignalsOfTwoRanksStopTheJobOnce) {
 }
 
 TEST_F(Interrupt, ARankThatIsStoppedIsKilledAndNamed) {
-  launch::Process process = start({"-n", "2", "--save", in("out")});
+  launch::Process process = start({"-n", "2", "--output", in("out")});
   await_three_steps();
   const std::vector<pid_t> found = children_with(process.id(), "RANK=1");
   ASSERT_EQ(found.size(), 1u);
@@ -265,7 +265,7 @@ TEST_F(Interrupt, GoesOnWhereNobodyReads) {
     const launch::Descriptor closed(ends[1]);
     launch::Process process(
         Words{WEFT_PROGRAM} +
-            train(ranks + Words{"--steps", "3", "--save", in("out"), "--metrics", "/dev/stderr"}),
+            train(ranks + Words{"--steps", "3", "--output", in("out"), "--metrics", "/dev/stderr"}),
         {.environment = {{"OMP_NUM_THREADS", "1"}}, .input = "", .error_fd = closed.get()});
     EXPECT_EQ(process.finish().exit_code, 0);
     EXPECT_TRUE(fs::exists(in("out/training_state/state.json")));
@@ -287,9 +287,9 @@ TEST_F(Interrupt, DataThatBecomeShorterAreNamed) {
 }
 
 TEST_F(Interrupt, AnotherJobCannotSaveWhereThisOneWill) {
-  launch::Process process = start({"--strategy", "none", "--save", in("out")});
+  launch::Process process = start({"--strategy", "none", "--output", in("out")});
   await_three_steps();
-  const Words second = train({"--strategy", "none", "--steps", "1", "--save", in("out")});
+  const Words second = train({"--strategy", "none", "--steps", "1", "--output", in("out")});
   EXPECT_TRUE(refuses(second, 1,
                       {in("out") + " is where another job saves",
                        "process " + std::to_string(process.id()) + " on host", ".out.saving.lock"}));
@@ -302,13 +302,13 @@ TEST_F(Interrupt, AnotherJobCannotSaveWhereThisOneWill) {
 }
 
 TEST_F(Interrupt, TheLockOfAKilledJobIsTakenOver) {
-  launch::Process process = start({"--strategy", "none", "--save", in("out")});
+  launch::Process process = start({"--strategy", "none", "--output", in("out")});
   await_three_steps();
   process.signal(SIGKILL);
   ASSERT_TRUE(ends_soon(process));
   process.finish();
   EXPECT_TRUE(fs::exists(in(".out.saving.lock")));
-  expect_success(train({"--strategy", "none", "--steps", "1", "--save", in("out")}));
+  expect_success(train({"--strategy", "none", "--steps", "1", "--output", in("out")}));
   EXPECT_FALSE(fs::exists(in(".out.saving.lock")));
 }
 
@@ -323,7 +323,7 @@ TEST_F(Interrupt, WithoutAFolderNothingIsSaved) {
 TEST_F(Interrupt, ALossThatIsNoNumberEndsTheJobAndSavesNothing) {
   for (const char* ranks : {"1", "2"})
     EXPECT_TRUE(refuses(
-        train({"-n", ranks, "--optimizer", "sgd", "--lr", "1e30", "--steps", "50", "--save", in("out")}), 1,
+        train({"-n", ranks, "--optimizer", "sgd", "--lr", "1e30", "--steps", "50", "--output", in("out")}), 1,
         {"the loss of step", "is nan", "lower --lr"}));
   EXPECT_FALSE(fs::exists(in("out")));
 }

@@ -26,20 +26,20 @@ class Locks : public CommandTest {
 TEST_F(Locks, OfAJobExcludeSavesInsideAndOutsideOfItsPlace) {
   StepPipe steps(folder_);
   launch::Process job = start_weft(train({"--strategy", "none", "--steps", "1000000", "--metrics",
-                                          steps.path(), "--save", in("runs/two"), "--save-every", "1000"}));
+                                          steps.path(), "--output", in("runs/two"), "--save-every", "1000"}));
   ASSERT_TRUE(steps.next());
   job.signal(SIGSTOP);
   const std::string holder = "is held by process " + std::to_string(job.id()) + " on host";
-  EXPECT_TRUE(refuses(train_absent({"--save", in("runs")}), 1,
+  EXPECT_TRUE(refuses(train_absent({"--output", in("runs")}), 1,
                       {in("runs") + " contains " + in("runs/two") + ", where another job saves", holder}));
   EXPECT_TRUE(
-      refuses(train_absent({"--save", in("runs/two/step-7")}), 1,
+      refuses(train_absent({"--output", in("runs/two/step-7")}), 1,
               {in("runs/two/step-7") + " is in " + in("runs/two") + ", where another job saves", holder}));
-  expect_success(train({"--strategy", "none", "--steps", "1", "--save", in("runs/three")}));
+  expect_success(train({"--strategy", "none", "--steps", "1", "--output", in("runs/three")}));
   job.signal(SIGTERM);
   job.signal(SIGCONT);
   EXPECT_THAT(job.finish().error, HasSubstr("saved " + in("runs/two")));
-  expect_success(train({"--strategy", "none", "--steps", "1", "--save", in("runs")}));
+  expect_success(train({"--strategy", "none", "--steps", "1", "--output", in("runs")}));
   EXPECT_TRUE(fs::exists(in("runs/three/config.json")));
 }
 
@@ -70,14 +70,14 @@ TEST_F(Locks, AndSavesFollowNoLinkOfANameOfTheirOwn) {
   fs::create_directory_symlink(in("precious"), in("out/step-1"));
   fs::create_symlink(in("precious/config.json"), in("out/config.json"));
   fs::create_symlink(in("precious/generation_config.json"), in("out/generation_config.json"));
-  expect_success(train({"--strategy", "none", "--steps", "2", "--save", in("out"), "--save-every", "1"}));
+  expect_success(train({"--strategy", "none", "--steps", "2", "--output", in("out"), "--save-every", "1"}));
   EXPECT_TRUE(fs::is_empty(in("precious")));
   EXPECT_TRUE(fs::exists(in("out/step-1/config.json")));
   EXPECT_FALSE(fs::is_symlink(in("out/step-1")));
   fs::create_symlink(in("precious/text"), in(".out.saving.lock"));
-  EXPECT_TRUE(refuses(train_absent({"--save", in("out")}), 1, {in(".out.saving.lock") + " is a link"}));
+  EXPECT_TRUE(refuses(train_absent({"--output", in("out")}), 1, {in(".out.saving.lock") + " is a link"}));
   fs::create_symlink(in("precious/nothing"), in("link"));
-  EXPECT_TRUE(refuses(train_absent({"--save", in("link")}), 1,
+  EXPECT_TRUE(refuses(train_absent({"--output", in("link")}), 1,
                       {" is a link to " + in("precious/nothing") + ", which does not exist"}));
 }
 

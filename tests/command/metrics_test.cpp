@@ -80,7 +80,7 @@ class Metrics : public CommandTest {
                                          (of.metrics.size() == 1 ? R"("num_labels": 3,)" : "")}));
     folder.file(of.architecture + ".safetensors", safetensors_bytes(of.samples));
     expect_success({"train", "--model", config, "--data", samples_of(model), "--batch-size", "23", "--steps",
-                    "6", "--lr", "0.02", "--strategy", "none", "--save", model});
+                    "6", "--lr", "0.02", "--strategy", "none", "--output", model});
     return model;
   }
   static std::string samples_of(const std::string& model) { return model + ".safetensors"; }
@@ -154,7 +154,7 @@ class PreTrainingMetrics : public Metrics {
     std::erase_if(unlabelled, [](const auto& item) { return item.first.find("label") != std::string::npos; });
     folder_.file("unlabelled.safetensors", safetensors_bytes(unlabelled));
     expect_success({"train", "--model", config, "--data", in("model.safetensors"), "--batch-size", "23",
-                    "--steps", "8", "--lr", "0.02", "--strategy", "none", "--save", in("model")});
+                    "--steps", "8", "--lr", "0.02", "--strategy", "none", "--output", in("model")});
     expect_success({"forward", "--model", in("model"), "--inputs", in("unlabelled.safetensors"), "--output",
                     in("logits.safetensors")});
   }

@@ -25,7 +25,7 @@ class Numbers : public CommandTest {
 
 // Returns the flags whose type is `type` in `weft VERB --help`.
 std::vector<std::string> flags_of(const std::string& verb, const std::string& type) {
-  const std::string help = expect_success({verb, "--help"}).out;
+  const std::string help = expect_success({verb, verb == "run" ? "--help" : "--help-all"}).out;
   const std::regex flag("(--[a-z-]+) " + type + "[ \n]");
   std::vector<std::string> flags;
   for (std::sregex_iterator at(help.begin(), help.end(), flag), end; at != end; ++at)

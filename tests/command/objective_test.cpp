@@ -56,7 +56,7 @@ TEST_F(Objectives, MaskTheSameTokensOnAnyRanksAndMicroBatches) {
 TEST_F(Objectives, GoOnBitForBitAfterAResume) {
   for (const Words& how : {Words{"--strategy", "none"}, Words{"-n", "2", "--accumulate", "2"}}) {
     const std::vector<double> whole = trained(how);
-    expect_success(bert(Words{"--steps", "4", "--save", in("s"), "--metrics", in("part")} + how));
+    expect_success(bert(Words{"--steps", "4", "--output", in("s"), "--metrics", in("part")} + how));
     expect_success(bert(Words{"--steps", "6", "--resume", in("s"), "--metrics", in("part")} + how));
     EXPECT_EQ(losses("part"), whole) << testing::PrintToString(how);
     std::filesystem::remove_all(in("s"));
@@ -64,7 +64,7 @@ TEST_F(Objectives, GoOnBitForBitAfterAResume) {
 }
 
 TEST_F(Objectives, AreTheSameInAResumedRun) {
-  expect_success(bert({"--steps", "2", "--strategy", "none", "--save", in("s")}));
+  expect_success(bert({"--steps", "2", "--strategy", "none", "--output", in("s")}));
   const Words resumed = bert({"--steps", "4", "--strategy", "none", "--resume", in("s")});
   EXPECT_TRUE(refuses(resumed + Words{"--mlm-probability", "0.16"}, 1,
                       {"masked_lm with mask_token_id 3, special_ids [], mlm_probability 0.15 and seed 42",
@@ -83,7 +83,7 @@ TEST_F(Objectives, TakeAVocabularyWithoutSpecialIds) {
 
 TEST_F(Objectives, LearnAndAreEvaluated) {
   const Words evaluate = {"--data", data_, "--objective", "masked_lm", "--mask-token-id", "3"};
-  expect_success(bert({"--steps", "60", "--strategy", "none", "--save", in("out")}));
+  expect_success(bert({"--steps", "60", "--strategy", "none", "--output", in("out")}));
   const auto measure = [&](const Words& more) {
     return nlohmann::json::parse(
         expect_success(Words{"evaluate", "--model", in("out"), "--json"} + evaluate + more).out);

@@ -54,7 +54,7 @@ TEST_F(Outputs, ARecordOnAFullDiskEndsAndTheTrainingIsSaved) {
   for (const Words& ranks : {Words{"--strategy", "none"}, Words{"-n", "2", "--strategy", "torch_ddp"}})
     for (const std::string flag : {"--metrics", "--trace"}) {
       const Output output =
-          weft_command(train(ranks + Words{"--steps", "3", flag, "/dev/full", "--save", in("out")}));
+          weft_command(train(ranks + Words{"--steps", "3", flag, "/dev/full", "--output", in("out")}));
       EXPECT_EQ(output.exit_code, kFailed) << output.error;
       EXPECT_EQ(count_of(output.error, kNoRoom), 1u) << output.error;
       EXPECT_THAT(output.error, HasSubstr("saved " + in("out")));
@@ -71,12 +71,12 @@ TEST_F(Outputs, RecordsOnASmallDiskAreWholeAsFarAsTheyGo) {
   const auto passed = passes_on_small_disk(in("disk"), 8 << 10, [&] {
     folder_.file("disk/trace", "an earlier trace");
     const Output output = weft_command(
-        train_on_one({"--steps", "40", "--tensorboard", in("disk/events"), "--save", in("out")}));
+        train_on_one({"--steps", "40", "--tensorboard", in("disk/events"), "--output", in("out")}));
     EXPECT_EQ(output.exit_code, kFailed) << output.error;
     EXPECT_EQ(count_of(output.error, kNoRoom), 1u) << output.error;
     EXPECT_TRUE(fs::exists(in("out/config.json")));
     const Output traced =
-        weft_command(train_on_one({"--steps", "1", "--trace", in("disk/trace"), "--save", in("out")}));
+        weft_command(train_on_one({"--steps", "1", "--trace", in("disk/trace"), "--output", in("out")}));
     EXPECT_EQ(traced.exit_code, kFailed) << traced.error;
     EXPECT_EQ(read_bytes(in("disk/trace")), "an earlier trace");
     expect_nothing_staged();
@@ -119,7 +119,7 @@ TEST_F(Outputs, OfTokenizersAreAllThereOrAnError) {
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "gather of shards, rank " + std::to_string(i) + "\n";
   const std::string file = folder_.file("text.txt", text), tokenizer = in("tokenizer");
-  expect_success({"tokenizer", "train", "--data", file, "--vocab-size", "300", "--save", tokenizer});
+  expect_success({"tokenizer", "train", "--data", file, "--vocab-size", "300", "--output", tokenizer});
   const std::string encode = "$weft tokenizer encode --model " + tokenizer + " < " + file;
   const Output full = shell(encode + " > /dev/full");
   EXPECT_EQ(full.exit_code, kFailed);
@@ -143,7 +143,7 @@ TEST_F(Outputs, BeyondALimitOfFileSizesAreErrorsThatLeaveNothing) {
   for (const auto& [words, output] : std::vector<std::pair<std::string, std::string>>{
            {"convert " + in("out") + " ", in("converted")},
            {"convert --weights-only " + in("out") + " ", in("x.bin")},
-           {"tokenizer train --vocab-size 400 --data " + data_ + " --save ", in("tokenizer/folder")},
+           {"tokenizer train --vocab-size 400 --data " + data_ + " --output ", in("tokenizer/folder")},
            {plan(64) + "--picture ", in("s.svg")},
            {plan(1024) + "--schedule-file ", in("s.txt")}}) {
     const std::vector<std::string> before = names();
@@ -189,11 +189,11 @@ TEST_F(Outputs, DoNotOverwriteWhatTheJobReads) {
                        in("out/model.safetensors")},
                       kFailed, {"--output", "this command reads"}));
   EXPECT_TRUE(
-      refuses({"tokenizer", "train", "--data", in("out/config.json"), "--data", data_, "--save", in("out")},
+      refuses({"tokenizer", "train", "--data", in("out/config.json"), "--data", data_, "--output", in("out")},
               kFailed, {"config.json"}));
   folder_.file("tokenizer.json", data);
-  EXPECT_TRUE(refuses({"tokenizer", "train", "--data", in("tokenizer.json"), "--save", folder_.path()},
-                      kFailed, {"--save " + in("tokenizer.json"), "--data"}));
+  EXPECT_TRUE(refuses({"tokenizer", "train", "--data", in("tokenizer.json"), "--output", folder_.path()},
+                      kFailed, {"--output " + in("tokenizer.json"), "--data"}));
   EXPECT_TRUE(refuses({"convert", in("out/model.safetensors"), in("out/model.safetensors")}, kFailed,
                       {"OUTPUT", "INPUT"}));
   EXPECT_TRUE(refuses(
@@ -210,16 +210,16 @@ TEST_F(Outputs, AreFilesOfTheirOwn) {
     EXPECT_TRUE(refuses(train(one + Words{"--metrics", in("m"), "--trace", other}), kFailed,
                         {"--metrics " + in("m") + " and --trace " + other, "the same file"}));
   for (const char* name : {"new", "new/config.json", "new/training_state/m", "new/model.safetensors"})
-    EXPECT_TRUE(refuses(train(one + Words{"--save", in("new"), "--metrics", in(name)}), kFailed,
-                        {"--metrics " + in(name), "--save " + in("new")}));
+    EXPECT_TRUE(refuses(train(one + Words{"--output", in("new"), "--metrics", in(name)}), kFailed,
+                        {"--metrics " + in(name), "--output " + in("new")}));
   // A folder is replaced by what was resumed from it, and by nothing else.
   copy_trained_model();
   const Words on = {"train", "--model", in("out"), "--data", data_, "--strategy", "none", "--steps", "21"};
   EXPECT_TRUE(
-      refuses(on + Words{"--save", in("out")}, kFailed, {"--save " + in("out"), "--model " + in("out")}));
+      refuses(on + Words{"--output", in("out")}, kFailed, {"--output " + in("out"), "--model " + in("out")}));
   fs::create_directory_symlink("out", in("same"));
-  expect_success(on + Words{"--save", in("same"), "--resume", in("out"), "--metrics", in("out/m"), "--trace",
-                            "/dev/null"});
+  expect_success(on + Words{"--output", in("same"), "--resume", in("out"), "--metrics", in("out/m"),
+                            "--trace", "/dev/null"});
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_EQ(read_metrics(in("out/m")).size(), 1u);
 }
@@ -239,14 +239,14 @@ TEST_F(Outputs, OfTensorsReplaceNoDevice) {
 
 TEST_F(Outputs, OfASaveNeedNoModelFolderAnyMore) {
   const std::string text = read_bytes(data_), file = folder_.file("text.txt", text);
-  expect_success({"tokenizer", "train", "--data", file, "--vocab-size", "270", "--save", in("model")});
+  expect_success({"tokenizer", "train", "--data", file, "--vocab-size", "270", "--output", in("model")});
   folder_.file("model/config.json", config_json({.vocabulary = 270}));
   folder_.file("model/generation_config.json", R"({"top_k": 7})");
   folder_.file("model/chat_template.jinja", "{{ messages }}");
   StepPipe steps(folder_);
   launch::Process training =
       start_weft({"train", "--model", in("model"), "--data", file, "--sequence-length", "16", "--steps", "6",
-                  "-n", "2", "--metrics", steps.path(), "--save", in("out"), "--save-every", "3"});
+                  "-n", "2", "--metrics", steps.path(), "--output", in("out"), "--save-every", "3"});
   ASSERT_TRUE(steps.next());  // the job runs
   fs::rename(in("model"), in("moved"));
   const Output output = training.finish();

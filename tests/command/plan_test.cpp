@@ -8,7 +8,7 @@
 namespace weft::test {
 namespace {
 
-constexpr int kFailed = 1;
+constexpr int kFailed = 1, kUsage = 2;
 
 class PlanCommand : public CommandTest {
  protected:
@@ -16,15 +16,14 @@ class PlanCommand : public CommandTest {
 };
 
 TEST_F(PlanCommand, RefusesSizesThatAreOutOfRange) {
-  EXPECT_TRUE(refuses(plan({"--world-size", "0"}), kFailed, {"--world-size is 0, must be from 1 to"}));
-  EXPECT_TRUE(refuses(plan({"--batch-size", "9223372036854775807"}), kFailed,
-                      {"--batch-size is 9223372036854775807, must be from 1 to"}));
+  EXPECT_TRUE(refuses(plan({"-n", "0"}), kUsage, {"-n,--world-size is \"0\"", "from 1 to"}));
+  EXPECT_TRUE(refuses(plan({"--batch-size", "9223372036854775807"}), kUsage,
+                      {"--batch-size is \"9223372036854775807\"", "from 1 to 1073741824"}));
+  EXPECT_TRUE(refuses(plan({"--sequence-length", "33"}), kFailed, {"--sequence-length is 33", "at most 32"}));
   EXPECT_TRUE(
-      refuses(plan({"--sequence-length", "33"}), kFailed, {"--sequence-length is 33, must be from 1 to 32"}));
-  EXPECT_TRUE(refuses(plan({"--explain", "--tensor-size", "-1"}), kFailed,
-                      {"--tensor-size is -1, must be from 1 to"}));
+      refuses(plan({"--explain", "--tensor-size", "-1"}), kUsage, {"--tensor-size is \"-1\"", "from 1 to"}));
   EXPECT_TRUE(refuses(plan({"--tensor-size", "2"}), kFailed, {"--tensor-size needs --explain"}));
-  EXPECT_TRUE(refuses(plan({"--explain", "--json"}), kFailed, {"--json prints the estimate alone"}));
+  EXPECT_TRUE(refuses(plan({"--explain", "--json"}), kFailed, {"--json and --explain exclude each other"}));
   for (const char* memory : {"inf", "nan", "-1GiB", "1gb", "8 GiB", "0", ""})
     EXPECT_TRUE(refuses(plan({"--memory", memory}), kFailed,
                         {"--memory is \"" + std::string(memory) + "\", must be a number of bytes above 0"}));
@@ -33,7 +32,7 @@ TEST_F(PlanCommand, RefusesSizesThatAreOutOfRange) {
 TEST_F(PlanCommand, EstimatesTheBytesOfOneRank) {
   const auto estimate = [&](const Words& more) {
     const nlohmann::json rows = nlohmann::json::parse(
-        expect_success(plan(Words{"--json", "--world-size", "4", "--strategy", "torch_ddp"} + more)).out);
+        expect_success(plan(Words{"--json", "-n", "4", "--strategy", "torch_ddp"} + more)).out);
     EXPECT_EQ(rows.size(), 1u);
     return rows.at(0).at("bytes");
   };
@@ -48,7 +47,7 @@ TEST_F(PlanCommand, EstimatesTheBytesOfOneRank) {
 
 // The ranks of a tensor axis send activations, which grow with the batch.
 TEST_F(PlanCommand, EstimatesWhatLayersSend) {
-  const Words axes = {"--world-size", "4", "--strategy", "hybrid_parallel", "-o", "tp_size=2"};
+  const Words axes = {"-n", "4", "--strategy", "hybrid_parallel", "-o", "tp_size=2"};
   const auto reduced = [&](const Words& more) {
     const nlohmann::json rows = nlohmann::json::parse(expect_success(plan(Words{"--json"} + more)).out);
     return rows.at(0).at("sent_bytes_in_layers").at("all_reduce").get<int64_t>();
@@ -56,7 +55,7 @@ TEST_F(PlanCommand, EstimatesWhatLayersSend) {
   const int64_t once = reduced(axes);
   EXPECT_GT(once, 0);
   EXPECT_EQ(reduced(axes + Words{"--batch-size", "3"}), 3 * once);
-  EXPECT_EQ(reduced({"--world-size", "4", "--strategy", "torch_ddp"}), 0);
+  EXPECT_EQ(reduced({"-n", "4", "--strategy", "torch_ddp"}), 0);
   EXPECT_NE(expect_success(plan(axes)).out.find("hybrid_parallel also sends "), std::string::npos);
 }
 
@@ -70,9 +69,8 @@ class T5PlanCommand : public CommandTest {
         "vocab_size": 101, "d_model": 16, "d_kv": 8, "num_heads": 2, "num_layers": 2, "num_decoder_layers": 3,
         "decoder_start_token_id": 0, "relative_attention_num_buckets": 8, "feed_forward_proj": ")" +
                                     activation + "\", \"d_ff\": " + std::to_string(width) + "}");
-    const Output output =
-        expect_success({"plan", "--model", config, "--strategy", "torch_ddp", "--world-size", "2",
-                        "--batch-size", "4", "--sequence-length", "16", "--json"});
+    const Output output = expect_success({"plan", "--model", config, "--strategy", "torch_ddp", "-n", "2",
+                                          "--batch-size", "4", "--sequence-length", "16", "--json"});
     return nlohmann::json::parse(output.out).at(0);
   }
   int64_t activations(const std::string& activation, int64_t width = 24) const {
@@ -104,10 +102,10 @@ TEST_F(T5PlanCommand, CountsWhatATypeOfActivationSaves) {
 }
 
 TEST_F(PlanCommand, TellsWhatTheStageNeedsThatNeedsMost) {
-  const Words staged = {"--strategy", "torch_ddp", "--world-size", "2", "-o", "pp_size=2"};
+  const Words staged = {"--strategy", "torch_ddp", "-n", "2", "-o", "pp_size=2"};
   const nlohmann::json row = nlohmann::json::parse(expect_success(plan(Words{"--json"} + staged)).out).at(0);
-  const nlohmann::json whole = nlohmann::json::parse(
-      expect_success(plan({"--json", "--strategy", "torch_ddp", "--world-size", "1"})).out)[0];
+  const nlohmann::json whole =
+      nlohmann::json::parse(expect_success(plan({"--json", "--strategy", "torch_ddp", "-n", "1"})).out)[0];
   const auto elements = [](const nlohmann::json& of) {
     return of.at("bytes").at("parameters").get<int64_t>();
   };
@@ -117,14 +115,14 @@ TEST_F(PlanCommand, TellsWhatTheStageNeedsThatNeedsMost) {
   EXPECT_FALSE(whole.contains("stage"));
   const Output explained = expect_success(plan(Words{"--explain"} + staged));
   EXPECT_NE(explained.out.find("\nstage 1 "), std::string::npos) << explained.out;
-  EXPECT_TRUE(refuses(plan({"--strategy", "torch_ddp", "--world-size", "64", "-o", "pp_size=64"}), kFailed,
+  EXPECT_TRUE(refuses(plan({"--strategy", "torch_ddp", "-n", "64", "-o", "pp_size=64"}), kFailed,
                       {"units, but pp_size 64 needs 64"}));
 }
 
 // 5 samples in micro-batches of 4 are 4 and 1, not 3 and 2.
 TEST_F(PlanCommand, CountsTheActivationsOfTheLargestMicroBatch) {
   const auto activations = [&](const char* samples, const char* option) {
-    const Output output = expect_success(plan({"--json", "--strategy", "torch_ddp", "--world-size", "2", "-o",
+    const Output output = expect_success(plan({"--json", "--strategy", "torch_ddp", "-n", "2", "-o",
                                                "pp_size=2", "--batch-size", samples, "-o", option}));
     return nlohmann::json::parse(output.out).at(0).at("bytes").at("activations").get<int64_t>();
   };
@@ -190,7 +188,7 @@ TEST_F(PlanCommand, ExplainsTheLayersAndRanksOfTheStages) {
                          R"(gradient_checkpoint_config={"num_ckpt_layers_per_stage":[1,0]})"}),
               testing::HasSubstr("\nstage 0     prologue, h.0 (recomputed)\nstage 1     h.1, epilogue\n"));
   EXPECT_THAT(explained({"--recompute", "1"}), testing::HasSubstr("\nstage 0     prologue (recomputed)"));
-  const Words eight = {"-o", "tp_size=2", "--world-size", "8"};
+  const Words eight = {"-o", "tp_size=2", "-n", "8"};
   EXPECT_THAT(explained(eight),
               testing::HasSubstr("ranks of stage 0: 0-1, 4-5\nranks of stage 1: 2-3, 6-7\n"));
   EXPECT_THAT(explained(eight + Words{"-o", "dp_outside=false"}),
@@ -198,8 +196,8 @@ TEST_F(PlanCommand, ExplainsTheLayersAndRanksOfTheStages) {
 }
 
 TEST_F(PlanCommand, RefusesRanksThatCannotBeDividedBeforeItPrints) {
-  const Output output = weft_command(plan(
-      {"--explain", "--strategy", "torch_ddp", "--world-size", "6", "-o", "pp_size=2", "-o", "tp_size=2"}));
+  const Output output = weft_command(
+      plan({"--explain", "--strategy", "torch_ddp", "-n", "6", "-o", "pp_size=2", "-o", "tp_size=2"}));
   EXPECT_EQ(output.exit_code, kFailed);
   EXPECT_EQ(output.out, "");
   EXPECT_THAT(output.error, testing::HasSubstr("tp_size 2 x pp_size 2 x sp_size 1 must divide the 6 ranks"));

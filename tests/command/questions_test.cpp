@@ -123,7 +123,7 @@ class QuestionCommand : public CommandTest {
   void copy_model_with_answers() const {
     static const TemporaryFolder folder;
     static const bool trained = [&] {
-      expect_success(train({"--steps", "100", "--save", folder.path() + "/out"}));
+      expect_success(train({"--steps", "100", "--output", folder.path() + "/out"}));
       return true;
     }();
     ASSERT_TRUE(trained);
@@ -144,18 +144,18 @@ class QuestionCommand : public CommandTest {
 TEST_F(QuestionCommand, RefusesWhatHasNoEffectAndDataThatItCannotRead) {
   const Words evaluate = with_windows({"evaluate", "--model", in("bert"), "--allow-missing"});
   const Words train = this->train({"--steps", "1"});
-  EXPECT_TRUE(refuses(train + Words{"--packing", "none"}, 1,
-                      {"--packing is for other data", "BertForQuestionAnswering"}));
+  EXPECT_TRUE(
+      refuses(train + Words{"--packing", "none"}, 1, {"--packing is for text", "BertForQuestionAnswering"}));
   EXPECT_TRUE(refuses(train + Words{"--long-documents", "drop"}, 1, {"--long-documents"}));
   EXPECT_TRUE(refuses(train + Words{"--skip-broken-lines"}, 1, {"--skip-broken-lines"}));
-  EXPECT_TRUE(refuses(train + Words{"--objective", "causal_lm"}, 1, {"--objective is for other data"}));
+  EXPECT_TRUE(refuses(train + Words{"--objective", "causal_lm"}, 1, {"--objective is for text"}));
   EXPECT_TRUE(refuses(train + Words{"--mlm-probability", "0.2"}, 1, {"--mlm-probability"}));
-  EXPECT_TRUE(refuses(train + Words{"--flip"}, 1, {"--flip is for folders of images"}));
+  EXPECT_TRUE(refuses(train + Words{"--flip"}, 1, {"--flip is for images"}));
   EXPECT_TRUE(refuses(train + Words{"--held-out", "1.5"}, 1, {"--held-out is 1.5"}));
   EXPECT_TRUE(
       refuses(evaluate + Words{"--by-document"}, 1, {"--by-document measures the documents of text"}));
-  EXPECT_TRUE(refuses(evaluate + Words{"--word-error-rate"}, 1, {"--word-error-rate is for other data"}));
-  EXPECT_TRUE(refuses(evaluate + Words{"--part", "train"}, 1, {"--part is train", "--held-out"}));
+  EXPECT_TRUE(refuses(evaluate + Words{"--word-error-rate"}, 1, {"--word-error-rate is for text"}));
+  EXPECT_TRUE(refuses(evaluate + Words{"--part", "train"}, 1, {"--part needs --held-out"}));
   EXPECT_TRUE(refuses(evaluate + Words{"--max-answer-tokens", "0"}, 1, {"--max-answer-tokens is 0"}));
   EXPECT_TRUE(refuses(evaluate + Words{"--predictions", ""}, 1, {"--predictions is empty"}));
   for (const char* ranks : {"1", "2"})
@@ -171,12 +171,11 @@ TEST_F(QuestionCommand, RefusesWhatHasNoEffectAndDataThatItCannotRead) {
   EXPECT_TRUE(refuses(train, 1, {"no tokenizer in the folder of BertForQuestionAnswering", "--tokenizer"}));
   // Flags of questions with other data.
   const Words text = CommandTest::train({"--steps", "1"});
-  EXPECT_TRUE(
-      refuses(text + Words{"--overlap", "8"}, 1, {"--overlap is for files of questions", "GPT2LMHeadModel"}));
+  EXPECT_TRUE(refuses(text + Words{"--overlap", "8"}, 1, {"--overlap is for questions", "is read as text"}));
   for (const Words& more : {Words{"--overlap", "8", "--by-document"}, Words{"--max-answer-tokens", "8"},
                             Words{"--predictions", in("p.json")}})
     EXPECT_TRUE(refuses(Words{"evaluate", "--model", config_, "--allow-missing", "--data", data_} + more, 1,
-                        {more[0] + " is for files of questions"}));
+                        {more[0] + " is for questions"}));
 }
 
 TEST_F(QuestionCommand, LearnsAnswersAndMeasuresTheirText) {
@@ -290,7 +289,7 @@ TEST_F(QuestionCommand, TrainsTheSameOnRanksAndKeepsTheTokenizer) {
   const auto losses = [&](const Words& more) {
     fs::remove_all(in("out"));
     expect_success(with_windows({"train", "--model", in("bert"), "--batch-size", "8", "--steps", "3",
-                                 "--metrics", in("m.json"), "--save", in("out")}) +
+                                 "--metrics", in("m.json"), "--output", in("out")}) +
                    more);
     EXPECT_TRUE(fs::exists(in("out/tokenizer.json")));
     std::vector<double> losses;
@@ -311,7 +310,7 @@ TEST_F(QuestionCommand, TrainsTheSameOnRanksAndKeepsTheTokenizer) {
 TEST_F(QuestionCommand, WorksWithEveryFamilyThatAnswersQuestions) {
   fs::create_directories(in("bytes"));
   const std::string text = folder_.file("squad.txt", read_bytes(in("squad.json")));
-  expect_success({"tokenizer", "train", "--data", text, "--vocab-size", "300", "--save", in("bytes")});
+  expect_success({"tokenizer", "train", "--data", text, "--vocab-size", "300", "--output", in("bytes")});
   const std::vector<std::pair<std::string, std::string>> configs = {
       {"gpt2", config_json({.architecture = "GPT2ForQuestionAnswering", .vocabulary = 300, .positions = 64})},
       {"opt", R"({"model_type": "opt", "architectures": ["OPTForQuestionAnswering"], "vocab_size": 300,
@@ -328,7 +327,7 @@ TEST_F(QuestionCommand, WorksWithEveryFamilyThatAnswersQuestions) {
                  json{{"padding_side", side}, {"pad_token", "<|endoftext|>"}}.dump());
     const Words data = {"--data", in("squad.json"), "--sequence-length", "64", "--overlap", "8"};
     expect_success(Words{"train", "--model", folder_.file(name + ".json", config), "--tokenizer", in("bytes"),
-                         "--steps", "2", "--strategy", "none", "--save", in(name)} +
+                         "--steps", "2", "--strategy", "none", "--output", in(name)} +
                    data);
     const json found = json::parse(
         expect_success(Words{"evaluate", "--model", in(name), "--json", "--predictions", in("p.json")} + data)

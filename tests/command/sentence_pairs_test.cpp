@@ -100,7 +100,7 @@ TEST_F(SentencePairs, AreLearnedWithMaskedTokens) {
   const std::vector<double> first = losses({"--strategy", "none"});
   ASSERT_EQ(first.size(), 12u);
   EXPECT_NEAR(first[0], std::log(kVocabulary) + std::log(2), 0.5);
-  expect_success(pre_training({"--strategy", "none", "--steps", "400", "--save", in("out")}));
+  expect_success(pre_training({"--strategy", "none", "--steps", "400", "--output", in("out")}));
   const nlohmann::json result = evaluate("out", {"--mask-token-id", "4"});
   EXPECT_GT(result.at("next_sentence_accuracy"), 0.9);
   EXPECT_GT(result.at("masked_lm_accuracy"), 0.3);
@@ -141,7 +141,7 @@ TEST_F(SentencePairs, AreTheSameOnAnyRanksAndAfterAResume) {
   // [CLS] and [SEP] are special anyway, and no text has padding.
   expect_same(losses({"--strategy", "none", "--special-ids", "0,2,3"}));
   expect_same(losses({"-n", "2", "--strategy", "hybrid_parallel", "-o", "tp_size=2", "--accumulate", "2"}));
-  expect_success(pre_training({"-n", "2", "--steps", "7", "--metrics", in("m"), "--save", in("s")}));
+  expect_success(pre_training({"-n", "2", "--steps", "7", "--metrics", in("m"), "--output", in("s")}));
   expect_same(losses({"--strategy", "none", "--resume", in("s")}));
   EXPECT_TRUE(refuses(pre_training({"--steps", "12", "--resume", in("s"), "--seed", "7"}), 1,
                       {"next_sentence with seed 42, and masked_lm"}));
@@ -153,7 +153,7 @@ TEST_F(SentencePairs, AreLearnedAlone) {
   const Words alone =
       Words{"train", "--model", in("bert"), "--architecture", "BertForNextSentencePrediction"} + falling +
       Words{"--data", in("texts"), "--held-out", "0.4", "--batch-size", "16"} +
-      Words{"--strategy", "none", "--steps", "900", "--save", in("out")};
+      Words{"--strategy", "none", "--steps", "900", "--output", in("out")};
   expect_success(alone);
   const nlohmann::json training = evaluate("out", {"--held-out", "0.4", "--part", "train"}),
                        all = evaluate("out", {"-n", "2", "--batch-size", "6"});

@@ -18,7 +18,7 @@ class SoundCommand : public CommandTest {
     std::filesystem::create_directories(in("sounds"));
     folder_.file("text", "low high");
     expect_success(
-        {"tokenizer", "train", "--data", in("text"), "--vocab-size", "257", "--save", in("model")});
+        {"tokenizer", "train", "--data", in("text"), "--vocab-size", "257", "--output", in("model")});
     folder_.file("model/config.json", config(""));
     tone("sounds/1", 300, "low");
     tone("sounds/2", 3000, "high");
@@ -41,8 +41,8 @@ class SoundCommand : public CommandTest {
     folder_.file(name + ".txt", text);
   }
   Words train(const Words& more = {"--strategy", "none", "--batch-size", "4", "--steps", "60"}) const {
-    return Words{"train", "--model", in("model"), "--data", in("sounds"), "--precision", "fp32", "--lr",
-                 "0.01",  "--save",  in("out"),   "--seed", "7"} +
+    return Words{"train", "--model",  in("model"), "--data", in("sounds"), "--precision", "fp32", "--lr",
+                 "0.01",  "--output", in("out"),   "--seed", "7"} +
            more;
   }
 };
@@ -101,7 +101,7 @@ TEST_F(SoundCommand, ClassifiesFolders) {
   text.replace(text.find("WhisperForConditionalGeneration"), 31, "WhisperForAudioClassification");
   folder_.file("model/config.json", text);
   expect_success(Words{"train", "--model", in("model"), "--data", in("classes"), "--strategy", "none",
-                       "--steps", "40", "--lr", "0.01", "--batch-size", "4", "--save", in("out")});
+                       "--steps", "40", "--lr", "0.01", "--batch-size", "4", "--output", in("out")});
   const nlohmann::json result = nlohmann::json::parse(
       expect_success({"evaluate", "--model", in("out"), "--data", in("classes"), "--json"}).out);
   EXPECT_EQ(result.at("accuracy"), 1);

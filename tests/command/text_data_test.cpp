@@ -80,7 +80,7 @@ TEST_F(TextData, TrainsAndResumesAlikeOnAnyRanks) {
     const std::vector<double> expected = losses("m");
     ASSERT_EQ(expected.size(), 8u);
     expect_success(
-        train_text(how + Words{"-n", "2", "--steps", "4", "--metrics", in("m"), "--save", in("s")}));
+        train_text(how + Words{"-n", "2", "--steps", "4", "--metrics", in("m"), "--output", in("s")}));
     expect_success(train_text(
         how + Words{"--strategy", "none", "--steps", "8", "--metrics", in("m"), "--resume", in("s")}));
     const std::vector<double> resumed = losses("m");
@@ -91,7 +91,7 @@ TEST_F(TextData, TrainsAndResumesAlikeOnAnyRanks) {
 
 TEST_F(TextData, IsReadByTheSavedModelWithItsTokenizer) {
   expect_success(
-      train_text({"--strategy", "none", "--steps", "2", "--save", in("out"), "--save-every", "1"}));
+      train_text({"--strategy", "none", "--steps", "2", "--output", in("out"), "--save-every", "1"}));
   for (const char* folder : {"out", "out/step-1"})
     for (const char* file : {"tokenizer.json", "tokenizer_config.json"})
       EXPECT_TRUE(fs::exists(in(folder) + "/" + file)) << folder << "/" << file;

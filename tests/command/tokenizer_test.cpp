@@ -22,8 +22,8 @@ class TokenizerCommand : public CommandTest {
     for (int i = 0; i < 40; ++i)
       text += "the quick brown fox number " + std::to_string(i) + " jumps over the lazy dog\n";
     text_ = folder_.file("text.txt", text);
-    expect_success({"tokenizer", "train", "--data", text_, "--vocab-size", std::to_string(kTokens), "--save",
-                    in("tokenizer")});
+    expect_success({"tokenizer", "train", "--data", text_, "--vocab-size", std::to_string(kTokens),
+                    "--output", in("tokenizer")});
   }
   Output tokenizer(const Words& words, const std::string& input) const {
     launch::Process process(Words{weft_program(), "tokenizer"} + words,
@@ -65,15 +65,15 @@ TEST_F(TokenizerCommand, RefusesWhatItCannotRead) {
   refused(decode, "[1]\n7\n", "line 2 is an integer");
   refused(decode, "[1, \"a\"]\n", "must be an id");
   refused({"encode", "--model", in("nothing")}, "a\n", in("nothing"));
-  refused({"train", "--data", in("missing.txt"), "--save", in("other")}, "", in("missing.txt"));
-  refused({"train", "--data", text_, "--vocab-size", "100", "--save", in("other")}, "", "100");
+  refused({"train", "--data", in("missing.txt"), "--output", in("other")}, "", in("missing.txt"));
+  refused({"train", "--data", text_, "--vocab-size", "100", "--output", in("other")}, "", "100");
   EXPECT_FALSE(std::filesystem::exists(in("other/tokenizer.json")));
 }
 
 // A folder stands for its files, and JSON lines for their texts.
 TEST_F(TokenizerCommand, IsTrainedOnFoldersPatternsAndJsonLines) {
   const auto trained = [&](const Words& data, const Words& more = {}) {
-    Words words = {"tokenizer", "train", "--vocab-size", std::to_string(kTokens), "--save", in("other")};
+    Words words = {"tokenizer", "train", "--vocab-size", std::to_string(kTokens), "--output", in("other")};
     for (const std::string& path : data) words = words + Words{"--data", path};
     expect_success(words + more);
     return read_bytes(in("other/tokenizer.json"));
@@ -97,14 +97,14 @@ TEST_F(TokenizerCommand, IsTrainedOnFoldersPatternsAndJsonLines) {
   folder_.file("lines.jsonl", plain.dump() + "\n\n" + pair.dump() + "\n" + chat.dump() + "\n");
   EXPECT_EQ(trained({in("lines.jsonl")}), expected);
   folder_.file("broken.jsonl", plain.dump() + "\n{\"title\": 1}\n");
-  const Words train = {"tokenizer", "train", "--save", in("none"), "--data"};
+  const Words train = {"tokenizer", "train", "--output", in("none"), "--data"};
   EXPECT_TRUE(refuses(train + Words{in("broken.jsonl")}, 1, {"broken.jsonl:2: it has none of \"text\""}));
   EXPECT_TRUE(refuses(train + Words{in("folder/*.log")}, 1, {"folder/*.log", "no file has such a name"}));
   EXPECT_FALSE(std::filesystem::exists(in("none")));
 }
 
 TEST_F(TokenizerCommand, HasTheSpecialTokensThatAreGiven) {
-  const Words train = {"tokenizer", "train", "--data", text_, "--vocab-size", "300", "--save", in("other")};
+  const Words train = {"tokenizer", "train", "--data", text_, "--vocab-size", "300", "--output", in("other")};
   expect_success(train + Words{"--special-token", "<end>", "--special-token", "[MASK]"});
   const json config = json::parse(read_bytes(in("other/tokenizer_config.json")));
   EXPECT_EQ(config.at("eos_token"), "<end>");
@@ -118,7 +118,7 @@ TEST_F(TokenizerCommand, HasTheSpecialTokensThatAreGiven) {
 
 TEST_F(TokenizerCommand, ServesTrainingEvaluationAndGeneration) {
   expect_success({"train", "--model", model(), "--data", text_, "--steps", "3", "--batch-size", "4",
-                  "--sequence-length", "16", "--save", in("out")});
+                  "--sequence-length", "16", "--output", in("out")});
   EXPECT_TRUE(std::filesystem::exists(in("out/tokenizer.json")));
   const json evaluated =
       json::parse(expect_success({"evaluate", "--model", in("out"), "--data", text_, "--json"}).out);
@@ -148,7 +148,7 @@ TEST_F(TokenizerCommand, MayBeOfAPlugin) {
     return output.out;
   };
   with_plugin({"train", "--model", in("letters"), "--data", text_, "-n", "2", "--steps", "3", "--batch-size",
-               "4", "--sequence-length", "16", "--save", in("out")});
+               "4", "--sequence-length", "16", "--output", in("out")});
   EXPECT_TRUE(std::filesystem::exists(in("out/characters.txt")));
   const json evaluated =
       json::parse(with_plugin({"evaluate", "--model", in("out"), "--data", text_, "--json"}));

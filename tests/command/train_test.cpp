@@ -109,15 +109,15 @@ TEST_F(Train, ResumesTheNewestFolderExactly) {
   const Words same = {
       "--steps",        "8", "--accumulate", "2", "--max-grad-norm", "0.5", "--lr-scheduler", "cosine_warmup",
       "--warmup-steps", "2", "-n",           "2"};
-  expect_success(train(same + Words{"--metrics", in("whole.jsonl"), "--save", in("whole")}));
-  expect_success(train(same + Words{"--save", in("parts"), "--save-every", "3"}));
+  expect_success(train(same + Words{"--metrics", in("whole.jsonl"), "--output", in("whole")}));
+  expect_success(train(same + Words{"--output", in("parts"), "--save-every", "3"}));
   EXPECT_TRUE(fs::exists(in("parts/step-3/training_state/state.json")));
   EXPECT_TRUE(fs::exists(in("parts/step-6/config.json")));
   EXPECT_FALSE(fs::exists(in("parts/step-9")));
   const auto whole = losses_of(read_metrics(in("whole.jsonl")));
   const auto expect_rest = [&](const std::string& from, size_t after) {
     const Output output = expect_success(
-        train(same + Words{"--resume", from, "--metrics", in("rest.jsonl"), "--save", in("rest")}));
+        train(same + Words{"--resume", from, "--metrics", in("rest.jsonl"), "--output", in("rest")}));
     EXPECT_THAT(output.error, HasSubstr("after step " + std::to_string(after)));
     const auto lines = read_metrics(in("rest.jsonl"));
     EXPECT_EQ(lines.size(), 8 - after);
@@ -137,7 +137,7 @@ TEST_F(Train, ResumesTheNewestFolderExactly) {
 
 // A run that was killed at step 6, after its save at step 3, in the middle of a line.
 TEST_F(Train, ResumesTheMetricsBehindTheStepThatWasSaved) {
-  const Words same = {"--strategy", "none", "--save", in("out"), "--save-every", "3", "--metrics", in("m")};
+  const Words same = {"--strategy", "none", "--output", in("out"), "--save-every", "3", "--metrics", in("m")};
   expect_success(train(Words{"--steps", "6"} + same));
   const std::string whole = read_bytes(in("m"));
   folder_.file("m", whole + R"({"step": 7, "lo)");
@@ -170,8 +170,8 @@ TEST_F(Train, SavesOverAFolderAndKeepsWhatIsNotItsOwn) {
   fs::create_directories(in("out"));
   folder_.file("out/tokenizer_config.json", "{}");
   folder_.file("out/pytorch_model.bin", "of another save");
-  expect_success(train({"--steps", "1", "--save", in("out"), "--strategy", "none"}));
-  expect_success(train({"--steps", "2", "--save", in("out"), "--strategy", "none"}));
+  expect_success(train({"--steps", "1", "--output", in("out"), "--strategy", "none"}));
+  expect_success(train({"--steps", "2", "--output", in("out"), "--strategy", "none"}));
   EXPECT_EQ(read_bytes(in("out/tokenizer_config.json")), "{}");
   EXPECT_FALSE(fs::exists(in("out/pytorch_model.bin")));
   const auto state = nlohmann::json::parse(read_bytes(in("out/training_state/state.json")));
@@ -201,7 +201,7 @@ TEST_F(ResumeFlags, ThatWouldHaveNoEffectAreRefused) {
   EXPECT_TRUE(refuses(resume({"--optimizer", "sgd"}), 1, {"state of optimizer \"adamw\"", "\"sgd\""}));
   EXPECT_TRUE(refuses(resume({"--seed", "7"}), 1, {"shuffled by seed 42, but this job's is 7"}));
   EXPECT_TRUE(refuses(resume({"--lr-scheduler", "cosine_warmup"}), 1, {"was \"constant", "\"cosine_warmup"}));
-  EXPECT_TRUE(refuses(train({"--resume", in("nowhere")}), 1, {"--resume", "nowhere", "step-N", "--save"}));
+  EXPECT_TRUE(refuses(train({"--resume", in("nowhere")}), 1, {"--resume", "nowhere", "step-N", "--output"}));
   EXPECT_TRUE(
       refuses(train({"--strategy", "none", "--resume", in("out"), "--steps", "19"}), 1,
               {"was saved after step 20, but this training ends at step 19", "--steps", "give more"}));

@@ -40,7 +40,7 @@ class Watching : public CommandTest {
 
 TEST_F(Watching, IsRefusedWhereNothingCanBeWritten) {
   for (const std::string& place : {data_, data_ + "/events", std::string("/proc/events")})
-    EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--tensorboard", place, "--save", in("out")}),
+    EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--tensorboard", place, "--output", in("out")}),
                         kFailed, {"--tensorboard " + place + ": cannot write there: "}));
   EXPECT_FALSE(fs::exists(in("out") + "/config.json"));
   EXPECT_TRUE(refuses(train({"--strategy", "none", "--steps", "1", "--tensorboard", ""}), kFailed,
@@ -63,7 +63,7 @@ TEST_F(Watching, ShowsRepeatedStepsOnceAfterAResume) {
   WEFT_NEEDS_ORACLE();
   const Words same = {"--strategy",    "none",       "--steps",   "6",
                       "--tensorboard", in("events"), "--metrics", in("m")};
-  expect_success(train(same + Words{"--save", in("out"), "--save-every", "3"}));
+  expect_success(train(same + Words{"--output", in("out"), "--save-every", "3"}));
   expect_success(train(same + Words{"--resume", in("out/step-3")}));
   EXPECT_EQ(std::distance(fs::directory_iterator(in("events")), {}), 2);
   const std::vector<json> lines = read_metrics(in("m"));
@@ -76,7 +76,7 @@ TEST_F(Watching, ShowsRepeatedStepsOnceAfterAResume) {
 
 TEST_F(Watching, DividesTheTimeOfEachStep) {
   expect_success(
-      train({"-n", "2", "--steps", "3", "--metrics", in("m"), "--save", in("out"), "--save-every", "1"}));
+      train({"-n", "2", "--steps", "3", "--metrics", in("m"), "--output", in("out"), "--save-every", "1"}));
   for (const json& line : read_metrics(in("m"))) {
     double parts = 0;
     for (const char* part : {"forward", "backward", "optimizer", "communication_wait"}) {
@@ -90,7 +90,7 @@ TEST_F(Watching, DividesTheTimeOfEachStep) {
 }
 
 TEST_F(Watching, EndsWithATableOfTheTime) {
-  const Output one = expect_success(train({"--strategy", "none", "--steps", "3", "--save", in("out")}));
+  const Output one = expect_success(train({"--strategy", "none", "--steps", "3", "--output", in("out")}));
   EXPECT_THAT(one.error,
               testing::ContainsRegex("544 tokens in 3 steps and [0-9.]+ s, [0-9.]+ tokens/s without"));
   for (const char* row : {"\n  forward ", "\n  backward ", "\n  optimizer ", "\n  data ", "\n  saving ",

@@ -88,7 +88,7 @@ class Command:
         return self.texts[words]
 
     def check(self, verb, rest):
-        help_text = self.ask(verb, "--help")
+        help_text = self.ask(verb, "--help-all") or self.ask(verb, "--help")
         if not help_text:
             yield f"weft has no verb {verb}"
             return

@@ -9,9 +9,10 @@
 
 #include "application/handles.hpp"
 #include "base/error_sink.hpp"
+#include "base/job_options.hpp"
 #include "base/json.hpp"
-#include "base/option_table.hpp"
 #include "base/options.hpp"
+#include "base/settings.hpp"
 #include "base/text.hpp"
 #include "opening/data_opener.hpp"
 #include "optim/schedules.hpp"
@@ -36,8 +37,9 @@ nlohmann::json object_of(weft_str options, const char* function) {
   return parse_json(view(options), fmt::format("{}: the options", function));
 }
 
-Options checked(weft_str options, const char* table, const char* function) {
-  return Options(OptionTable(nlohmann::json::parse(table), function), object_of(options, function), function);
+// Returns the options of a function as sdk/options/job.json declares them.
+Options checked(weft_str options, const char* function) {
+  return Options(option_table_of(function), object_of(options, function), function);
 }
 
 optim::Hyper hyper_of(weft_str options) {
@@ -55,36 +57,6 @@ optim::Hyper hyper_of(weft_str options) {
   return hyper;
 }
 
-constexpr const char* kModelOptions = R"([
-  {"name": "architecture", "type": "text", "default": "", "doc": "model class instead of architectures[0]"},
-  {"name": "precision", "type": "text", "default": "fp32", "doc": "fp32, fp64, bf16 or fp16"}])";
-
-constexpr const char* kDataOptions = R"([
-  {"name": "batch_size", "type": "int", "default": 8, "min": 1, "doc": "samples over all data-parallel ranks"},
-  {"name": "sequence_length", "type": "int", "default": null, "min": 0, "doc": "0: the model's maximum"},
-  {"name": "token_type", "type": "text", "default": null, "choices": ["uint16", "uint32"], "doc": "of .bin files, uint16"},
-  {"name": "tokenizer", "type": "text", "default": null, "doc": "folder of a tokenizer, in place of the model's"},
-  {"name": "bytes", "type": "bool", "default": null, "doc": "take the bytes of text as tokens, also where the model has a tokenizer"},
-  {"name": "packing", "type": "text", "default": null, "choices": ["documents", "stream", "none"], "doc": "of text, documents"},
-  {"name": "long_documents", "type": "text", "default": null, "choices": ["cut", "drop"], "doc": "longer than a sample, cut"},
-  {"name": "skip_broken_lines", "type": "bool", "default": null, "doc": "of JSON lines; otherwise they are errors"},
-  {"name": "held_out", "type": "float", "default": null, "doc": "share of the documents, questions or files that are held out"},
-  {"name": "part", "type": "text", "default": null, "choices": ["all", "train", "held-out"], "doc": "of them to read, all"},
-  {"name": "overlap", "type": "int", "default": null, "doc": "tokens that windows of a long context share"},
-  {"name": "flip", "type": "bool", "default": null, "doc": "mirror images, each with probability 1/2"},
-  {"name": "random_crop", "type": "float", "default": null, "doc": "least share of an image's area that is read"},
-  {"name": "shuffle", "type": "bool", "default": true, "doc": "by seed and epoch"},
-  {"name": "seed", "type": "int", "default": 1024, "doc": "of the shuffling and masking"},
-  {"name": "objective", "type": "text", "default": "", "doc": "causal_lm, masked_lm or masked_image; empty: labels of the file"},
-  {"name": "mask_token_id", "type": "int", "default": null, "doc": "of masked_lm: the id of masked tokens"},
-  {"name": "special_ids", "type": "json", "default": null, "doc": "of masked_lm: an array of ids that are never masked; [] for none"},
-  {"name": "mlm_probability", "type": "float", "default": null, "doc": "of masked_lm: share of tokens to predict, 0.15"},
-  {"name": "mask_ratio", "type": "float", "default": null, "doc": "of masked_image: share of the image to mask, 0.6"},
-  {"name": "mask_patch_size", "type": "int", "default": null, "doc": "of masked_image: side of masked squares, 32"},
-  {"name": "drop_last", "type": "bool", "default": false, "doc": "leave out a short last batch"},
-  {"name": "num_workers", "type": "int", "default": 0, "min": 0, "doc": "threads that fetch ahead"},
-  {"name": "pin_memory", "type": "bool", "default": false, "doc": "page-locked batches, for GPUs"}])";
-
 // Throws INVALID_ARGUMENT unless "special_ids" is an array of integers, or not given.
 void check_ids(const nlohmann::json& settings) {
   const nlohmann::json ids = settings.value("special_ids", nlohmann::json::array());
@@ -95,7 +67,7 @@ void check_ids(const nlohmann::json& settings) {
 }
 
 data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
-  const Options options = checked(given, kDataOptions, "weft_data_open");
+  const Options options = checked(given, "weft_data_open");
   // What is null, and what says that nothing is chosen, was not given.
   nlohmann::json settings = object_of(given, "weft_data_open");
   for (auto setting = settings.begin(); setting != settings.end();)
@@ -103,6 +75,7 @@ data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   if (settings.value("sequence_length", 1) == 0) settings.erase("sequence_length");
   if (settings.value("objective", "any").empty()) settings.erase("objective");
   check_ids(settings);
+  check_settings("weft_data_open", settings, own_name);
   settings["data"] = view(path);
   settings["model"] = model.path;
   data::LoaderOptions loader;
@@ -112,7 +85,8 @@ data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
   loader.drop_last = options.at("drop_last").integer != 0;
   loader.num_workers = options.at("num_workers").integer;
   loader.pin_memory = options.at("pin_memory").integer != 0;
-  const DataOpener opener = {settings, own_name, model.model, world(), loader.seed};
+  const Settings of_data("weft_data_open", settings, own_name);
+  const DataOpener opener = {of_data, model.model, world(), loader.seed};
   return data::Loader(opener.labelled(), loader);
 }
 
@@ -164,7 +138,7 @@ weft_status model_open(weft_runtime* runtime, weft_str path, weft_str options, w
     require(runtime, "weft_model_open", "runtime");
     require(own, "weft_model_open", "own");
     use_plugin_runtime(runtime);
-    const Options values = checked(options, kModelOptions, "weft_model_open");
+    const Options values = checked(options, "weft_model_open");
     const std::string from(view(path));
     *own =
         new weft_model{Model::open(from, values.at("architecture").text, values.at("precision").text), from};

@@ -106,7 +106,7 @@ void start_threads_of_operations() {
 }  // namespace
 
 Booster::Booster(BoosterOptions options, World world) : shared_(std::make_shared<Shared>()) {
-  check_numbers(options, [](const std::string& option) { return "booster: " + option; });
+  check_values(options, [](const std::string& option) { return "booster: " + option; });
   device::use(options.device, world.local_rank(), world.local_size());
   shared_->precision = resolve_precision(options);
   if (options.allow_tf32) check_tf32_has_effect(options, shared_->precision);
@@ -152,32 +152,29 @@ const Mesh& Booster::Shared::mesh() {
 nlohmann::json Booster::Shared::facts_of(const Job& job, const ChosenStrategy& strategy,
                                          const std::string& content) const {
   const Model::Shared& model = job.model.shared();
-  return {{"Weft", view(weft_version())},
-          {"libtorch", TORCH_VERSION},
-          {"strategy", strategy.identity},
-          {"strategy option", strategy.options.to_json()},
-          {"model library", model.library},
-          {"architecture", job.model.architecture()},
-          {"config.json", nlohmann::json::parse(job.model.config().dump())},
-          {"adapter", adapter_facts(*model.module)},
-          {"weights",
-           strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0") : weight_facts(model, content)},
-          {"device", options.device},
-          {"communication backend of the device", device::current().backend()},
-          {"deterministic", options.deterministic},
-          {"allow_tf32", options.allow_tf32},
-          {"enable_cuda_graph", options.enable_cuda_graph},
-          {"precision", precision},
-          {"mixed_precision", options.mixed_precision},
-          {"recompute", options.recompute},
-          {"schedule_file", schedule_facts(strategy.host.pipeline)},
-          {"seed", options.seed},
-          {"check_agreement", options.check_agreement},
-          {"accumulate", job.accumulate},
-          {"max_grad_norm", job.max_grad_norm},
-          {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
-          {"criterion", job.criterion ? "the caller's" : "the model's loss"},
-          {"data", data_facts(job.data, world.size() > 1)}};
+  nlohmann::json facts;
+  BoosterOptions::each(options, [&](const char* name, const auto& value) { facts[name] = value; });
+  // Compared by what was made of them.
+  facts["strategy"] = strategy.identity;
+  facts.erase("options");
+  facts["precision"] = precision;
+  facts["accumulate"] = job.accumulate;
+  facts["max_grad_norm"] = job.max_grad_norm;
+  facts.update({{"Weft", view(weft_version())},
+                {"libtorch", TORCH_VERSION},
+                {"strategy option", strategy.options.to_json()},
+                {"model library", model.library},
+                {"architecture", job.model.architecture()},
+                {"config.json", nlohmann::json::parse(job.model.config().dump())},
+                {"adapter", adapter_facts(*model.module)},
+                {"weights",
+                 strategy.host.values_of_rank_0 ? nlohmann::json("of rank 0") : weight_facts(model, content)},
+                {"communication backend of the device", device::current().backend()},
+                {"schedule_file", schedule_facts(strategy.host.pipeline)},
+                {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
+                {"criterion", job.criterion ? "the caller's" : "the model's loss"},
+                {"data", data_facts(job.data, world.size() > 1)}});
+  return facts;
 }
 
 Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared_ptr<ParameterSource> source,
@@ -200,10 +197,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
   const std::vector<weft_kv> values(strategy.options.data(),
                                     strategy.options.data() + strategy.options.size());
   auto training = std::make_shared<Training>(
-      world, model.module, strategy.api, strategy.name, values,
-      TrainingOptions{precision, options.recompute, options.seed, host.master_weights, host.cast_inputs,
-                      host.outputs_fp32, host.autocast, host.plan_flags.tensor, host.plan_flags.sequence,
-                      options.check_agreement, host.pipeline, options.enable_cuda_graph},
+      world, model.module, strategy.api, strategy.name, values, TrainingOptions{options, precision, host},
       std::move(source), [&](const Mesh& mesh) {
         plan::ParallelSizes sizes = host.plan_flags;
         sizes.tensor = mesh.place(Mesh::tensor()).size;

@@ -1,9 +1,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "base/files.hpp"
+#include "base/job_options.hpp"
 #include "base/json.hpp"
-#include "base/option_table.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "booster/option_checks.hpp"
@@ -12,63 +13,57 @@ namespace weft {
 
 namespace {
 
+using nlohmann::json;
+
 const OptionTable& booster_table() {
-  static const OptionTable table(nlohmann::json::parse(R"([
-    {"name": "strategy", "type": "text", "default": "", "doc": "strategy plugin by name; empty: the default; none: one rank"},
-    {"name": "options", "type": "json", "default": {}, "doc": "options of the strategy"},
-    {"name": "precision", "type": "text", "default": "", "doc": "of parameters and arithmetic: fp32, fp64, bf16, fp16; empty: the strategy's option, or fp32"},
-    {"name": "mixed_precision", "type": "text", "default": "", "doc": "fp16, bf16, fp16_naive, or an object with name and options"},
-    {"name": "recompute", "type": "text", "default": "off", "doc": "off, all, or a number of units"},
-    {"name": "accumulate", "type": "int", "default": 1, "doc": "micro-batches per step"},
-    {"name": "max_grad_norm", "type": "float", "default": 0, "doc": "clipping by global norm; 0: none"},
-    {"name": "seed", "type": "int", "default": 42, "doc": "of initial values and dropout"},
-    {"name": "check_agreement", "type": "int", "default": 0, "doc": "compare ranks also in every N-th step; 0: only in the first two steps and before saves; -1: in no step and before no save"},
-    {"name": "device", "type": "text", "default": "cpu", "doc": "where the model is trained: cpu, or the device of an installed library"},
-    {"name": "deterministic", "type": "bool", "default": false, "doc": "the same bits at every run; operations without a deterministic implementation are errors"},
-    {"name": "allow_tf32", "type": "bool", "default": false, "doc": "matrix products of fp32 values in TF32"},
-    {"name": "enable_cuda_graph", "type": "bool", "default": false, "doc": "forward and backward of a micro-batch are captured as a CUDA graph and replayed"}
-  ])"),
-                                 "booster");
+  static const OptionTable table = [] {
+    OptionTable members;
+    for (const JobOption& option : job_options())
+      if (option.group == "booster" && members.find(option.spec.name) == nullptr) members.add(option.spec);
+    return members;
+  }();
   return table;
 }
 
-BoosterOptions from_json(nlohmann::json given, const std::string& who) {
-  if (given.is_object() && given.contains("mixed_precision") && given["mixed_precision"].is_object())
-    given["mixed_precision"] = given["mixed_precision"].dump();
+BoosterOptions from_json(json given, const std::string& who) {
+  std::string of_strategy = "{}";
+  if (given.is_object()) {
+    json& mixed = given["mixed_precision"];
+    if (mixed.is_object()) mixed = mixed.dump();
+    if (mixed.is_null()) given.erase("mixed_precision");
+    if (given.contains("options") && given["options"].is_object()) of_strategy = given["options"].dump();
+  }
   const Options values(booster_table(), given, who);
   BoosterOptions options;
-  options.strategy = values.at("strategy").text;
-  options.options = values.at("options").text;
-  options.precision = values.at("precision").text;
-  options.mixed_precision = values.at("mixed_precision").text;
-  options.recompute = values.at("recompute").text;
-  options.accumulate = values.at("accumulate").integer;
-  options.max_grad_norm = values.at("max_grad_norm").real;
-  options.seed = values.at("seed").integer;
-  options.check_agreement = values.at("check_agreement").integer;
-  options.device = values.at("device").text;
-  options.deterministic = values.at("deterministic").integer != 0;
-  options.allow_tf32 = values.at("allow_tf32").integer != 0;
-  options.enable_cuda_graph = values.at("enable_cuda_graph").integer != 0;
-  check_numbers(options, [&](const std::string& option) { return fmt::format("{}: {}", who, option); });
+  BoosterOptions::each(options, [&](const std::string& name, auto& member) {
+    const OptionValue& value = values.at(name);
+    using Member = std::remove_reference_t<decltype(member)>;
+    if (value.kind == WEFT_KIND_NONE) return;
+    if constexpr (std::is_same_v<Member, std::string>)
+      member = value.text;
+    else if constexpr (std::is_same_v<Member, double>)
+      member = value.real;
+    else
+      member = static_cast<Member>(value.integer);
+  });
+  options.options = of_strategy;
   return options;
 }
 
 }  // namespace
 
+void check_values(const BoosterOptions& options, const SettingName& called) {
+  BoosterOptions::each(options, [&](const std::string& name, const auto& member) {
+    if (name == "options") return;
+    if (const std::string wrong = refusal(booster_table().at(name, "booster"), member); !wrong.empty())
+      fail(WEFT_INVALID_ARGUMENT, "{} {}", called(name), wrong);
+  });
+}
+
 void check_max_grad_norm(double max_norm, const std::string& called) {
   if (!(max_norm >= 0) || std::isinf(max_norm))
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be a positive finite number, or 0 for no clipping", called,
          max_norm);
-}
-
-void check_numbers(const BoosterOptions& options, const SettingName& called) {
-  if (options.accumulate < 1)
-    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 1", called("accumulate"), options.accumulate);
-  check_max_grad_norm(options.max_grad_norm, called("max_grad_norm"));
-  if (options.check_agreement < -1)
-    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be a number of steps, 0, or -1 for never",
-         called("check_agreement"), options.check_agreement);
 }
 
 BoosterOptions BoosterOptions::parse(const std::string& json) {

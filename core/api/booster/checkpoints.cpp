@@ -27,12 +27,13 @@ Bindings& bindings_of(const Model& model, const char* what) {
 }
 
 checkpoint::Trained trained(const Job& job, Bindings& bindings) {
-  return {bindings, job.optimizer, job.schedule, job.data, job.accumulate, job.max_grad_norm};
+  return {bindings,       job.optimizer,     job.schedule,     job.data,
+          job.accumulate, job.max_grad_norm, job.configuration};
 }
 
 // A checkpoint mixed of values that ranks should have alike would be no model at all.
 void check_before_save(Bindings& bindings) {
-  if (bindings.options().check_agreement >= 0) bindings.check_replicas(Bindings::Origin::kSaved);
+  if (bindings.options().booster.check_agreement >= 0) bindings.check_replicas(Bindings::Origin::kSaved);
 }
 
 // Throws on every rank unless the ranks read the same at `path`: tensors and, if `key` is given, the text of

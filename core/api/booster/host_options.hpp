@@ -3,29 +3,13 @@
 // have their defaults, or come from `mixed_precision` of the booster.
 #pragma once
 
-#include <ATen/core/ScalarType.h>
-
-#include <optional>
 #include <string>
 
 #include "base/options.hpp"
-#include "optim/loss_scaler.hpp"
-#include "plan/plan.hpp"
-#include "training/pipeline_options.hpp"
+#include "training/host_options.hpp"
 #include "weft/booster.hpp"
 
 namespace weft {
-
-struct HostOptions {
-  bool master_weights = true, cast_inputs = true, outputs_fp32 = false;
-  std::optional<at::ScalarType> autocast;
-  std::optional<optim::LossScalerOptions> scaler;
-  double max_norm = 0, norm_type = 2;
-  plan::ParallelSizes plan_flags;  // flags for the plan, and the sizes of the tensor and sequence axes
-  PipelineOptions pipeline;
-  bool values_of_rank_0 = false;  // the strategy begins with rank 0's (sync_module_states)
-  std::string custom_policy;      // the name of a shard policy; empty: the model family's
-};
 
 // Returns the precision of a job: that of the booster, of the strategy's option `precision`, or `param_dtype`
 // of its `mixed_precision`; "fp32" if none is given. Throws INVALID_ARGUMENT if two differ or a name is

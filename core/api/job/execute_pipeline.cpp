@@ -21,7 +21,7 @@ Training& training_of(const Model& model) {
 
 std::vector<Batch> micro_batches_of(const Batch& batch, int64_t accumulate, Bindings& bindings) {
   return bindings.strategy().guarded([&] {
-    const PipelineOptions& options = bindings.options().pipeline;
+    const PipelineOptions& options = bindings.options().host.pipeline;
     if (!bindings.mesh().splits(Mesh::samples())) return micro_batches(batch, accumulate, options);
     return micro_batches(batch, accumulate, options, bindings.comm(Mesh::samples())->communicator);
   });

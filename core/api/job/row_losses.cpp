@@ -23,7 +23,7 @@ Batch sample_of(const Batch& batch, int64_t row, int64_t count) {
 
 // Returns how many samples run in one forward: as many micro-batches as the schedule of the stages wants.
 int64_t samples_per_forward(const Bindings& bindings) {
-  const PipelineOptions& options = bindings.options().pipeline;
+  const PipelineOptions& options = bindings.options().host.pipeline;
   return options.micro_batch_size ? options.size : options.micro_batches.value_or(options.size);
 }
 

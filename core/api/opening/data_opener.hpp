@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
-#include "base/setting_name.hpp"
+#include "base/settings.hpp"
 #include "questions/question_samples.hpp"
 #include "text/text_documents.hpp"
 #include "weft/data/part.hpp"
@@ -22,12 +21,10 @@ namespace weft {
 // The data of one model. A folder of files is opened for a model that reads such files, files of questions
 // for one that answers them, one file of bytes, tokens or tensors as it is, other text with a tokenizer.
 struct DataOpener {
-  // What was given, by name: "data" (a path, or several, each with a weight behind it: PATH=0.3), "model"
-  // (its path, whose folder may have a tokenizer), "tokenizer", "bytes", "sequence_length", "token_type",
-  // "objective" and its settings, "packing", "long_documents", "skip_broken_lines", "held_out", "part",
-  // "overlap", "flip", "random_crop", "timeout". A setting without effect on this data is refused.
-  const nlohmann::json& settings;
-  SettingName called;  // what messages call them
+  // The options of the groups "data" and "objective", with "data" (a path, or several, each with a weight
+  // behind it: PATH=0.3) and "model" (its path, whose folder may have a tokenizer). One that its declaration
+  // says to have no effect on this kind of data is refused.
+  const Settings& settings;
   const Model& model;
   const World& world;
   int64_t seed = 0;                             // decides what objectives draw, and what is held out
@@ -65,9 +62,10 @@ struct DataOpener {
   // Nothing if there is none.
   std::optional<Tokenizer> tokenizer() const;
   ObjectiveOptions objective() const;
-  // Throws INVALID_ARGUMENT with "NAME " and `why`, formatted with its name, for each of `names` that is
-  // given.
-  void refuse(std::initializer_list<const char*> names, const std::string& why) const;
+  std::string called(const char* name) const { return settings.called(name); }
+  // Throws INVALID_ARGUMENT for a setting that is given but has no effect on data of this kind: "text",
+  // "tokens", "tensors", "images", "recordings" or "questions". `what` says what the data is.
+  void refuse_others(const std::string& kind, const std::string& what) const;
 };
 
 }  // namespace weft

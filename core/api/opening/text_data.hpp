@@ -31,7 +31,6 @@ class TextData {
   void read_sources();
   void read_options();
   void find_tokenizer();
-  void refuse_without_effect() const;
   data::TextOptions options_for(const ObjectiveOptions& objective) const;
 
   const DataOpener& opener_;

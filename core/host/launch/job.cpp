@@ -77,12 +77,8 @@ class SignalsOfLauncher {
 
 }  // namespace
 
-Job::Job(const RunOptions& options, std::string file, std::pair<std::string, std::string> mark, bool listens)
-    : options_(options),
-      file_(std::move(file)),
-      mark_(std::move(mark)),
-      listens_(listens),
-      host_(host_name()) {
+Job::Job(const RunOptions& options, std::string file, bool listens)
+    : options_(options), file_(std::move(file)), listens_(listens), host_(host_name()) {
   job_mark_ = fmt::format("{}.{}", getpid(), identity_of(channel_.rank_fd()));
 }
 
@@ -115,8 +111,8 @@ std::vector<std::string> Job::shared_environment() const {
       channel_.variable(),
       board_.variable(),
       fmt::format("{}={}", kJobVariable, job_mark_),
-      mark_.first + "=" + mark_.second,
   };
+  own.insert(own.end(), options_.environment.begin(), options_.environment.end());
   if (!weft::environment("OMP_NUM_THREADS")) {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     own.push_back(fmt::format("OMP_NUM_THREADS={}", std::max(1, cores / options_.num_ranks)));

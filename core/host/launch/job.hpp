@@ -21,10 +21,9 @@ namespace weft::launch {
 
 class Job {
  public:
-  // The ranks execute `file` with the arguments of the command. `mark` is one more variable of their
-  // environment; an empty value removes it. `listens` says that the program takes over the master's socket,
-  // which therefore may listen from the start.
-  Job(const RunOptions& options, std::string file, std::pair<std::string, std::string> mark, bool listens);
+  // The ranks execute `file` with the arguments of the command. `listens` says that the program takes over
+  // the master's socket, which therefore may listen from the start.
+  Job(const RunOptions& options, std::string file, bool listens);
   int run();
 
  private:
@@ -81,7 +80,6 @@ class Job {
 
   const RunOptions options_;
   const std::string file_;
-  const std::pair<std::string, std::string> mark_;
   const bool listens_;
   const std::string host_;
   std::string job_mark_;

@@ -39,10 +39,12 @@ void check(const RunOptions& options) {
 
 }  // namespace
 
-int run_ranks(const RunOptions& options) {
+int run_ranks(const RunOptions& asked) {
+  RunOptions options = asked;
   check(options);
   refuse_nested_launch("weft " + options.verb);
-  return Job(options, options.command.front(), {kLaunchedVariable, ""}, /*listens=*/false).run();
+  options.environment.push_back(fmt::format("{}=", kLaunchedVariable));
+  return Job(options, options.command.front(), /*listens=*/false).run();
 }
 
 bool must_launch(std::optional<int> num_ranks) {
@@ -68,7 +70,8 @@ int run_self(RunOptions options) {
     if (text.find('\0', begin) == std::string::npos) break;
   }
   check(options);
-  return Job(options, "/proc/self/exe", {kLaunchedVariable, "1"}, /*listens=*/true).run();
+  options.environment.push_back(fmt::format("{}=1", kLaunchedVariable));
+  return Job(options, "/proc/self/exe", /*listens=*/true).run();
 }
 
 }  // namespace weft::launch

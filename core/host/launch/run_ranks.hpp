@@ -15,7 +15,8 @@ struct RunOptions {
   std::vector<std::string> command;  // the program, searched on PATH if it has no slash, and its arguments
   std::string verb = "run";          // for messages: `weft: run: ...`
   std::string master_addr = "127.0.0.1";
-  int master_port = 0;  // 0: a free one
+  int master_port = 0;                        // 0: a free one
+  std::vector<std::string> environment = {};  // more variables of the ranks: "NAME=VALUE"; "NAME=" unsets it
   // Time from a stop signal until each rank must have received it, and until each rank must have ended.
   std::chrono::milliseconds answer{10'000}, grace{300'000};
 };

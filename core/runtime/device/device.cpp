@@ -63,6 +63,10 @@ const Kind& usable_kind_of(std::string_view name) {
   return kind;
 }
 
+int count_of(const Kind& kind) {
+  return kind.count != nullptr ? kind.count() : 1;
+}
+
 }  // namespace
 
 namespace internal {
@@ -100,7 +104,7 @@ void use(std::string_view name, int local_rank, int local_size) {
          "the process the same device, or start another process",
          printable(name), current().name());
   const Kind& kind = usable_kind_of(name);
-  const int count = kind.count != nullptr ? kind.count() : 1;
+  const int count = count_of(kind);
   if (count < 1) fail(WEFT_FAILED_PRECONDITION, "device {}: this process may use none", printable(name));
   const Device device(kind, static_cast<c10::DeviceIndex>(local_rank % count), local_size > count);
   limit_memory(device);
@@ -120,6 +124,10 @@ std::string missing(std::string_view name) {
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+int count(std::string_view name) {
+  return count_of(usable_kind_of(name));
 }
 
 std::vector<std::pair<std::string, std::string>> facts(std::string_view name) {

@@ -74,6 +74,8 @@ void use(std::string_view name, int local_rank = 0, int local_size = 1);
 void check_kind(const Kind* kind, std::string_view name, std::string_view library);
 // Returns why use(name) would throw in this process, empty if it would not.
 std::string missing(std::string_view name);
+// Returns how many devices of the kind this process may use. Throws as use() does.
+int count(std::string_view name);
 // Returns what the library of a kind tells of its devices: names and values. Empty if there is no library.
 std::vector<std::pair<std::string, std::string>> facts(std::string_view name);
 // Sets the limit of memory_limit() on `device`, if there is one. Throws UNIMPLEMENTED if the kind cannot.

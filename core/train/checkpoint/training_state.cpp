@@ -12,6 +12,7 @@
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
+#include "device/device.hpp"
 #include "device/random.hpp"
 #include "files/fingerprint.hpp"
 #include "files/folder.hpp"
@@ -101,6 +102,7 @@ TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const
       {"precision", bindings.options().precision},
       {"accumulate", trained.accumulate},
       {"max_grad_norm", trained.max_grad_norm},
+      {"device", device::current().kind().name},
       {"threads", at::get_num_threads()},
       {"axes", axes_to_json(bindings.mesh())},
       {"saved_at", std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)}};
@@ -113,6 +115,7 @@ TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const
   on_every_rank(world.communicator(), [&] {  // reads samples
     if (trained.data) snapshot.state["data"] = data_to_json(trained.data);
   });
+  snapshot.configuration = trained.configuration;
   snapshot.generators = gather_generators(world);
   for (const Shard& shard : shards) {
     const weft_param& param = *shard.param;
@@ -131,6 +134,8 @@ void write_training_state(const fs::path& folder, const std::string& weights, co
     Writer writer((folder / "random.safetensors").string(), {}, {{"generators", at::kByte, shape}});
     writer.write(0, Box::whole(shape), snapshot.generators);
     writer.commit();
+    if (!snapshot.configuration.empty())
+      write_file(folder / "job.yaml", snapshot.configuration, kLargestState);
     json state = snapshot.state;
     state["weights"] = fingerprint(Reader(weights));
     write_file(folder / "state.json", state.dump(2) + "\n", kLargestState);
@@ -144,6 +149,15 @@ std::optional<int64_t> saved_at(const fs::path& folder) {
   return reading(path, [&] { return integer_at(state, "saved_at", path); });
 }
 
+std::optional<std::string> saved_device(const fs::path& folder) {
+  const std::string path = (folder / "state.json").string();
+  if (!fs::exists(path)) return std::nullopt;
+  const json state = parse_json(read_file(path, kLargestState), path);
+  return reading(path, [&] {
+    return state.contains("device") ? std::optional(state.at("device").get<std::string>()) : std::nullopt;
+  });
+}
+
 SavedTraining::SavedTraining(const fs::path& model_folder, Trained trained)
     : trained_(std::move(trained)),
       model_folder_(model_folder.string()),
@@ -151,7 +165,7 @@ SavedTraining::SavedTraining(const fs::path& model_folder, Trained trained)
       path_((folder_ / "state.json").string()) {
   if (!fs::exists(path_))
     fail(WEFT_NOT_FOUND,
-         "{} does not exist: {} holds no training state to resume from (save one with --save)", path_,
+         "{} does not exist: {} holds no training state to resume from (save one with --output)", path_,
          model_folder_);
   state_ = parse_json(read_file(path_, kLargestState), path_);
   reading(path_, [&] {

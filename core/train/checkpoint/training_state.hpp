@@ -30,13 +30,15 @@ struct Trained {
   data::Loader data;
   int64_t accumulate = 1;
   double max_grad_norm = 0;
+  std::string configuration;  // what was asked for, for job.yaml; empty: there is no such file
 };
 
-// What the folder training_state/ of a model folder holds: state.json, the generators of all ranks, and in
-// parts (parts.hpp) the optimizer's state, and the values where the strategy keeps them in another dtype than
-// the model's, under the parameters' names.
+// What the folder training_state/ of a model folder holds: state.json, job.yaml, the generators of all ranks,
+// and in parts (parts.hpp) the optimizer's state, and the values where the strategy keeps them in another
+// dtype than the model's, under the parameters' names.
 struct TrainingSnapshot {
   nlohmann::json state;
+  std::string configuration;
   at::Tensor generators;  // (ranks, bytes)
   Pieces pieces;
 };
@@ -49,6 +51,9 @@ void write_training_state(const std::filesystem::path& folder, const std::string
 
 // When the folder was written, in nanoseconds of the system's clock; nothing if it holds no training state.
 std::optional<int64_t> saved_at(const std::filesystem::path& folder);
+// The kind of device on which the training ran: "cpu". Nothing if it holds no training state, or one that was
+// saved by a version that did not say so.
+std::optional<std::string> saved_device(const std::filesystem::path& folder);
 
 // Such a folder in a model folder. Opening it throws if there is none, if it is damaged or of another
 // version, if the weights beside it are not those it was saved with, and if the optimizer, schedule,

@@ -77,7 +77,7 @@ void Bindings::start(const MakePlan& make_plan) {
   try {
     place_buffers(*model_);
     make_mesh();
-    stages_ = divide_model(*model_, options_.pipeline);
+    stages_ = divide_model(*model_, options_.host.pipeline);
     mark_recomputed();
     apply_plan(make_plan);
     keep_stage();
@@ -93,12 +93,13 @@ void Bindings::start(const MakePlan& make_plan) {
 void Bindings::make_mesh() {
   weft_mesh described{};
   require_one_mesh([&] {
-    described =
-        described_mesh(strategy_->api(), strategy_->handle(), strategy_name(),
-                       static_cast<uint32_t>(world_.size()), options_.tensor_size, options_.pipeline.size);
+    described = described_mesh(strategy_->api(), strategy_->handle(), strategy_name(),
+                               static_cast<uint32_t>(world_.size()), options_.host.plan_flags.tensor,
+                               options_.host.pipeline.size);
     return fmt::format("{}", fmt::join(described.size, " x "));
   });
-  mesh_ = Mesh(described, world_, strategy_name(), options_.sequence_size, options_.pipeline.order);
+  mesh_ = Mesh(described, world_, strategy_name(), options_.host.plan_flags.sequence,
+               options_.host.pipeline.order);
   // Make all groups now, in one order on every rank, so that comm() is not collective.
   for (const Axes axes : mesh_.groups()) {
     comms_.emplace_back(axes, std::make_unique<weft_comm>());
@@ -155,7 +156,8 @@ void Bindings::make_units() {
 }
 
 void Bindings::mark_recomputed() {
-  const std::vector<bool> recomputed = recomputed_units(*model_, options_.recompute, options_.pipeline);
+  const std::vector<bool> recomputed =
+      recomputed_units(*model_, options_.booster.recompute, options_.host.pipeline);
   for (const auto& unit : units_) unit->recompute = recomputed[unit->index];
 }
 
@@ -203,12 +205,12 @@ at::ScalarType Bindings::dtype() const {
 }
 
 at::ScalarType Bindings::master_dtype() const {
-  return options_.master_weights && at::isReducedFloatingType(dtype()) ? at::kFloat : dtype();
+  return options_.host.master_weights && at::isReducedFloatingType(dtype()) ? at::kFloat : dtype();
 }
 
 void Bindings::read(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values) const {
   const at::NoGradGuard no_grad;
-  read_initial(param, *model_, options_.seed, source_.get(), begin, count, values);
+  read_initial(param, *model_, options_.booster.seed, source_.get(), begin, count, values);
 }
 
 void Bindings::bind(weft_param& param, const at::Tensor& storage) {

@@ -17,9 +17,10 @@
 #include "plan/plan.hpp"
 #include "schedule/stage_division.hpp"
 #include "training/handles.hpp"
-#include "training/pipeline_options.hpp"
+#include "training/host_options.hpp"
 #include "training/shared_gradients.hpp"
 #include "training/strategy.hpp"
+#include "weft/booster_options.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft {
@@ -37,19 +38,11 @@ class ParameterSource {
   virtual bool read(const std::string& name, const Box& box, const at::Tensor& destination) = 0;
 };
 
+// What a training is told.
 struct TrainingOptions {
-  std::string precision = "fp32";
-  std::string recompute = "off";
-  int64_t seed = 42;
-  bool master_weights = true;                   // keep fp32 master weights of half-precision parameters
-  bool cast_inputs = true;                      // cast floating-point inputs to the working dtype
-  bool outputs_fp32 = false;                    // cast half-precision outputs to fp32
-  std::optional<at::ScalarType> autocast = {};  // the dtype of autocast; nothing: no autocast
-  uint32_t tensor_size = 1;                     // size of the tensor axis
-  uint32_t sequence_size = 1;                   // number of ranks that split a sequence
-  int64_t check_agreement = 0;                  // as BoosterOptions::check_agreement
-  PipelineOptions pipeline = {};                // the pipeline axis
-  bool graphs = false;                          // as BoosterOptions::enable_cuda_graph
+  BoosterOptions booster;
+  std::string precision = "fp32";  // the one that the booster and the strategy agree on
+  HostOptions host;
 };
 
 class Bindings {

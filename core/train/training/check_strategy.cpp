@@ -22,7 +22,7 @@ void Bindings::require_one_mesh(const std::function<std::string()>& describe) co
 
 void Bindings::check_bound() const {
   // A strategy that makes the stages itself need not hold all parameters on each.
-  if (mesh_.splits(Mesh::stages()) && options_.pipeline.size == 1) return;
+  if (mesh_.splits(Mesh::stages()) && options_.host.pipeline.size == 1) return;
   for (const weft_param* param : own_params_)
     if (!param->bound)
       fail(WEFT_INTERNAL, "{}: configure left parameter {} without storage", strategy_name(), param->name);

@@ -25,7 +25,7 @@ void move_to_device(State& state) {
 
 State input_of(const Bindings& bindings, const Batch& batch, bool continues) {
   State state = continues ? bindings.model().continued_input(batch) : bindings.model().input(batch);
-  if (bindings.options().cast_inputs)
+  if (bindings.options().host.cast_inputs)
     state = with_floating(
         std::move(state), [](at::ScalarType type) { return at::isFloatingType(type); }, bindings.dtype());
   move_to_device(state);
@@ -40,7 +40,7 @@ Batch on_device(const Batch& batch) {
 
 State outputs_of(const Bindings& bindings, const State& last) {
   State outputs = bindings.model().outputs(last);
-  if (!bindings.options().outputs_fp32) return outputs;
+  if (!bindings.options().host.outputs_fp32) return outputs;
   return with_floating(std::move(outputs), &at::isReducedFloatingType, at::kFloat);
 }
 

@@ -273,7 +273,7 @@ const StageProgram& Pipeline::program(const weft_step& step) {
   const auto found = programs_.find(key);
   if (found != programs_.end()) return found->second;
   pipeline::Schedule schedule =
-      stage_schedule(bindings_.options().pipeline, static_cast<int64_t>(step.micro.size()));
+      stage_schedule(bindings_.options().host.pipeline, static_cast<int64_t>(step.micro.size()));
   if (!step.training) schedule = pipeline::forward_only(schedule);
   return programs_.try_emplace(key, std::move(schedule), static_cast<uint32_t>(stages_.rank())).first->second;
 }

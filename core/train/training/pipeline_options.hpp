@@ -21,7 +21,7 @@ struct PipelineOptions {
   // Layers of each virtual stage; if absent, units are divided by their costs.
   std::optional<std::vector<uint32_t>> layers_per_stage = {};
   // Which layers of each virtual stage are recomputed, beginning with its first: this part of them, or so
-  // many. At most one is given; if none is, TrainingOptions::recompute decides.
+  // many. At most one is given; if none is, BoosterOptions::recompute decides.
   std::optional<double> recomputed_part = {};
   std::optional<std::vector<uint32_t>> recomputed_layers = {};
   // What a training step runs instead of the schedule of the style, and the file that it comes from. If the

@@ -43,7 +43,7 @@ std::string text_of(const at::Tensor& bytes) {
 StageChain::StageChain(Bindings& bindings)
     : bindings_(bindings),
       stages_(bindings.comm(Mesh::stages())->communicator),
-      placement_(placement_of(bindings.options().pipeline)) {}
+      placement_(placement_of(bindings.options().host.pipeline)) {}
 
 State StageChain::forward(bool continues, const Units& units) {
   if (!continues) passed_.clear();

@@ -149,7 +149,7 @@ pipeline::Schedule placement_of(const PipelineOptions& options) {
 }
 
 void Bindings::keep_stage() {
-  const pipeline::Schedule placement = placement_of(options_.pipeline);
+  const pipeline::Schedule placement = placement_of(options_.host.pipeline);
   const Mesh::Place own = placement.stages > 1 ? mesh_.place(Mesh::stages()) : Mesh::Place{0, 1};
   std::map<std::vector<uint32_t>, Communicator> communicators;  // of the stages that share parameters
   for (const auto& param : params_) {

@@ -18,7 +18,7 @@ namespace weft {
 pipeline::StageDivision divide_model(nn::Model& model, const PipelineOptions& options);
 
 // Returns, for each unit of the model, which is whole, whether it is recomputed in backward: as `recompute`
-// says (TrainingOptions), or as the options say for the layers of each virtual stage. Throws INVALID_ARGUMENT
+// says (BoosterOptions), or as the options say for the layers of each virtual stage. Throws INVALID_ARGUMENT
 // if both are given or one does not fit the model.
 std::vector<bool> recomputed_units(nn::Model& model, const std::string& recompute,
                                    const PipelineOptions& options);

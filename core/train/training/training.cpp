@@ -44,7 +44,7 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
       hooks_(bindings_) {
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
-  if (bindings_.options().graphs) graphs_ = std::make_unique<StepGraphs>(bindings_);
+  if (bindings_.options().booster.enable_cuda_graph) graphs_ = std::make_unique<StepGraphs>(bindings_);
   bindings_.start(make_plan);
   if (bindings_.stages().virtual_stages() > 1) pipeline_ = std::make_unique<Pipeline>(bindings_);
 }
@@ -55,7 +55,7 @@ std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& st
                                                       const std::shared_ptr<nn::ForwardContext>& context,
                                                       const std::shared_ptr<ForwardRecord>& record) {
   const auto run = [&unit, context, deferred = record != nullptr ? record->deferred() : nullptr,
-                    dtype = bindings_.options().autocast](State& s, bool again) {
+                    dtype = bindings_.options().host.autocast](State& s, bool again) {
     using Run = nn::RunningUnit::Run;
     const nn::RunningUnit running(*context, unit.index, again ? Run::kAgain : Run::kFirst, deferred);
     std::optional<trace::Span> span;
@@ -250,7 +250,7 @@ void Training::begin_check() {
   constexpr int64_t kFirst = 2;  // the second one shows whether the first update came through
   check_.reset();
   bindings_.strategy().guarded([&] {
-    const int64_t step = ++steps_begun_, every = bindings_.options().check_agreement;
+    const int64_t step = ++steps_begun_, every = bindings_.options().booster.check_agreement;
     const bool due = every >= 0 && (step <= kFirst || (every > 0 && step % every == 0));
     const bool pending = zeroings_of_last_backward_ == bindings_.zeroings();
     if (!due || pending) return;
@@ -307,7 +307,7 @@ void Training::require_whole_model(const char* what) const {
   fail(WEFT_FAILED_PRECONDITION,
        "{}: {} needs the whole model on each rank, but pp_size is {}; call Booster::execute_pipeline, which "
        "runs forward and backward through the stages, or Job::train_step, which also updates",
-       bindings_.strategy_name(), what, bindings_.options().pipeline.size);
+       bindings_.strategy_name(), what, bindings_.options().host.pipeline.size);
 }
 
 State Training::forward(const Batch& batch) {

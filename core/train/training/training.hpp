@@ -76,7 +76,7 @@ class Training {
   bool synchronise() const { return synchronise_; }
 
   // Begins to compare what the strategy does in the next step with what it must do, if that is due
-  // (TrainingOptions::check_agreement) and no gradient is pending. Before all steps but the first compares
+  // (BoosterOptions::check_agreement) and no gradient is pending. Before all steps but the first compares
   // the parameters, too. Call it before each step. Throws on every rank if they differ, which ends the
   // training. Collective.
   void begin_check();
@@ -99,7 +99,7 @@ class Training {
   weft_training bindings_;
   Hooks hooks_;
   std::unique_ptr<StageChain> stage_chain_;  // of forward_cached, after its first call; null like pipeline_
-  std::unique_ptr<StepGraphs> graphs_;       // null unless TrainingOptions::graphs
+  std::unique_ptr<StepGraphs> graphs_;       // null unless BoosterOptions::enable_cuda_graph
   std::unique_ptr<Pipeline> pipeline_;  // null if this rank runs all units, or the strategy schedules them
   bool synchronise_ = true;
   int64_t steps_begun_ = 0;

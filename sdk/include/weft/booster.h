@@ -21,8 +21,8 @@ typedef struct weft_data weft_data;
 typedef struct weft_booster weft_booster;
 typedef struct weft_job weft_job;
 
-/* Opens a model folder or a config.json. The model has no memory until it is boosted. Options:
- * "architecture", and "precision" ("fp32"), which must be the booster's. */
+/* Opens a model folder or a config.json. The model has no memory until it is boosted. Options: those of
+ * weft_model_open in sdk/docs/options.md. */
 WEFT_EXPORT weft_status weft_model_open(weft_runtime* runtime, weft_str path, weft_str options,
                                         weft_model** own, weft_error* error);
 WEFT_EXPORT void weft_model_destroy(weft_model* model);
@@ -44,19 +44,14 @@ WEFT_EXPORT void weft_scheduler_destroy(weft_scheduler* scheduler);
  * JSON lines, chats and folders of them, with the tokenizer in the model's folder; files of questions,
  * folders of images or recordings, for models that read these; .bin tokens; .safetensors tensors. Text is
  * tokenized before the call returns. A model without a tokenizer reads the bytes of text as tokens. Options:
- * "batch_size" (over all ranks, 8), "shuffle" (true), "seed" (1024), "drop_last", "num_workers",
- * "pin_memory"; "held_out" and "part"; of text "sequence_length", "tokenizer" (a folder), "bytes" (true:
- * bytes as tokens), "packing", "long_documents", "skip_broken_lines"; "token_type" of .bin; "overlap" of
- * questions; "flip" and "random_crop" of images; of objectives that make the labels, which weft/objective.hpp
- * documents, "objective", "mask_token_id", "special_ids", "mlm_probability", "mask_ratio", "mask_patch_size".
- * The meaning is that of the flags with these names; one without effect on the data is refused. */
+ * those of weft_data_open in sdk/docs/options.md, such as "batch_size" (over all ranks), "sequence_length",
+ * "shuffle" and "objective". One without effect on the data is refused. */
 WEFT_EXPORT weft_status weft_data_open(weft_runtime* runtime, weft_model* model, weft_str path,
                                        weft_str options, weft_data** own, weft_error* error);
 WEFT_EXPORT void weft_data_destroy(weft_data* data);
 
-/* Makes a booster and joins the ranks of the job (collective). Options: "strategy", "options", "precision",
- * "mixed_precision", "recompute", "accumulate", "max_grad_norm", "seed", "check_agreement", "device",
- * "deterministic", "allow_tf32", "enable_cuda_graph"; weft/booster.hpp documents their values. */
+/* Makes a booster and joins the ranks of the job (collective). Options: those of the section "Strategy and
+ * precision" in sdk/docs/options.md, such as "strategy", "options" (an object), "precision" and "device". */
 WEFT_EXPORT weft_status weft_booster_create(weft_runtime* runtime, weft_str options, weft_booster** own,
                                             weft_error* error);
 WEFT_EXPORT void weft_booster_destroy(weft_booster* booster);

@@ -109,7 +109,7 @@ TEST_F(OnGpu, TwoRanksOnAGpuHaveTheLossesOfOne) {
 TEST_F(OnGpu, ResumesWhereItStopped) {
   const Words job{"--strategy", "torch_ddp", "-n", "1", "--lr", "0.01", "--device", kDevice};
   expect_success(train(job + Words{"--steps", "8", "--metrics", in("whole")}));
-  expect_success(train(job + Words{"--steps", "4", "--save", in("half")}));
+  expect_success(train(job + Words{"--steps", "4", "--output", in("half")}));
   expect_success(train(job + Words{"--steps", "8", "--resume", in("half"), "--metrics", in("rest")}));
   const std::vector<double> whole = values_of(in("whole"), "loss");
   expect_near(values_of(in("rest"), "loss"), {whole.begin() + 4, whole.end()}, 1e-6);
@@ -123,7 +123,7 @@ TEST_F(OnGpu, HasTheSameBitsWhenDeterministic) {
     const Words job{"--strategy", "low_level_zero",  "-n",          "1",      "--lr", "0.01", "--device",
                     kDevice,      "--deterministic", "--precision", precision};
     const auto run = [&](const std::string& name, const Words& more) {
-      expect_success(train(job + more + Words{"--save", in(name + precision)}));
+      expect_success(train(job + more + Words{"--output", in(name + precision)}));
       return read_bytes(in(name + precision) + "/model.safetensors");
     };
     const std::string whole = run("whole", {"--steps", "8"});
@@ -166,7 +166,7 @@ TEST_F(OnGpu, GraphsDropAttention) {
 
 TEST_F(OnGpu, ACheckpointOfTheGpuContinuesOnTheCpu) {
   const Words job{"--strategy", "none", "--lr", "0.01"};
-  expect_success(train(job + Words{"--steps", "4", "--device", kDevice, "--save", in("gpu")}));
+  expect_success(train(job + Words{"--steps", "4", "--device", kDevice, "--output", in("gpu")}));
   expect_success(train(job + Words{"--steps", "8", "--metrics", in("whole")}));
   expect_success(train(job + Words{"--steps", "8", "--resume", in("gpu"), "--metrics", in("rest")}));
   const std::vector<double> whole = values_of(in("whole"), "loss");

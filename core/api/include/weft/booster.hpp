@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "weft/booster_options.hpp"
 #include "weft/data/dataset.hpp"
 #include "weft/job.hpp"
 #include "weft/model.hpp"
@@ -15,54 +16,6 @@
 #include "weft/world.hpp"
 
 namespace weft {
-
-// What a job is boosted with.
-struct BoosterOptions {
-  std::string strategy;        // by name; empty: the default plugin; "none": no strategy, one rank
-  std::string options = "{}";  // the strategy's own options, as JSON
-  // "fp32", "fp64", "bf16" or "fp16"; half precision has fp32 master weights. Empty: the strategy's option
-  // `precision`, or fp32.
-  std::string precision;
-  // For strategies without a precision option of their own. "bf16" and "fp16" keep parameters in fp32 and run
-  // the operations that gain from it in half precision (autocast); fp16 scales the loss dynamically.
-  // "fp16_naive" has parameters in fp16. JSON gives options: {"name": "fp16", "init_scale": 1024}.
-  std::string mixed_precision;
-  std::string recompute = "off";  // activation recomputation: "off", "all", or a number of units
-  int64_t accumulate = 1;         // micro-batches per train_step; pipeline stages split each of them further
-  double max_grad_norm = 0;       // 0: no clipping in train_step
-  int64_t seed = 42;              // of initial values and dropout
-  // 0: the first two calls of train_step compare sums of gradients over ranks, the second one and each save
-  // parameters; N: also every N-th call, both; -1: none does. A call that finds gradients pending compares
-  // nothing; boost, load and take_over always compare parameters. A difference is an error on every rank.
-  int64_t check_agreement = 0;
-  // Where the model is trained: "cpu", or a device that an installed library provides (plugins of kind
-  // "device"). A process uses one device; the first Booster chooses it, and another one is refused
-  // (FAILED_PRECONDITION). Ranks of one machine that use "cuda" get the devices in the order of their local
-  // ranks.
-  std::string device = "cpu";
-  // true: a training has the same bits at every run, and after it is resumed, on the same number of ranks,
-  // with the same kind of device and the same number of threads. Turns on libtorch's deterministic mode,
-  // which stays on in this process. An operation that has no deterministic implementation on the device is an
-  // error of the step that computes it. False leaves libtorch's mode as it is.
-  bool deterministic = false;
-  // true: matrix products of fp32 values round them to TF32, which has 10 bits of mantissa; GPUs compute it
-  // several times as fast. Refused where it would have no effect: with another precision (INVALID_ARGUMENT),
-  // and on a device without TF32, such as the CPU (UNIMPLEMENTED). All Boosters of a process have the same
-  // value; the first one chooses it (FAILED_PRECONDITION). False leaves libtorch's setting as it is.
-  bool allow_tf32 = false;
-  // true: forward and backward of a micro-batch of train_step are captured as a CUDA graph, which the host
-  // replays by one call; for models whose steps are short. Needs a strategy that keeps parameters in place
-  // (WEFT_STRATEGY_KEEPS_STORAGE) without tensor, sequence and pipeline axes, batches of one shape, no
-  // recomputation, and layers in which the host reads nothing and draws nothing; refused otherwise
-  // (UNIMPLEMENTED or FAILED_PRECONDITION), when it is known. Gradients stay allocated. boost() makes another
-  // stream of libtorch the current one of its thread.
-  bool enable_cuda_graph = false;
-
-  // Reads {"strategy": ..., "options": {...}, ...} from JSON text, or from a file. Throws INVALID_ARGUMENT
-  // for an unknown key.
-  static BoosterOptions parse(const std::string& json);
-  static BoosterOptions load(const std::string& path);
-};
 
 // How weights are written.
 struct SaveOptions {

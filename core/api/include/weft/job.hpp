@@ -65,6 +65,9 @@ struct Job {
   optim::Scheduler schedule;
   int64_t accumulate = 1;    // micro-batches per train_step, as in BoosterOptions
   double max_grad_norm = 0;  // clipping in train_step; 0: none
+  // What was asked for, as the file of `weft train --config`: save_training writes it to
+  // training_state/job.yaml. Empty: nothing is written.
+  std::string configuration;
 
   // Runs forward, loss, backward, communication, clipping, update and schedule. `batch` is this rank's part
   // of the global batch. Collective, as are the functions below.

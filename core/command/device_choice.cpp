@@ -1,0 +1,42 @@
+#include "command/device_choice.hpp"
+
+#include "base/text.hpp"
+#include "comm/agreement.hpp"
+#include "device/device.hpp"
+
+namespace weft::command {
+
+namespace {
+
+// Returns why the ranks of this host cannot have a GPU each; empty if they can.
+std::string lacks_gpus(const World& world) {
+  const std::string missing = device::missing("cuda");
+  if (!missing.empty()) return missing.substr(0, missing.find('\n'));
+  const int count = device::count("cuda");
+  if (count >= world.local_size()) return "";
+  return fmt::format("{} GPUs for {} ranks of one host; --device cuda lets ranks share them", count,
+                     world.local_size());
+}
+
+}  // namespace
+
+DeviceChoice choose_device(const Settings& arguments, const std::string& of_options,
+                           const std::optional<std::string>& saved, const World& world) {
+  if (arguments.given("device")) return {of_options, "--device"};
+  if (arguments.given("booster")) return {of_options, "--booster"};
+  if (saved) return {*saved, "the resumed job's"};
+  for (const std::string& lack :
+       gather_from_every_rank(world.communicator(), [&] { return lacks_gpus(world); }))
+    if (!lack.empty()) return {"cpu", lack};
+  return {"cuda", "every rank gets a GPU of its own"};
+}
+
+BoosterOptions on_chosen_device(BoosterOptions options, const Settings& arguments, const World& world) {
+  const DeviceChoice choice = choose_device(arguments, options.device, std::nullopt, world);
+  options.device = choice.device;
+  if (choice.device != "cpu")
+    world.print_on_master(fmt::format("device {} ({})", choice.device, choice.reason));
+  return options;
+}
+
+}  // namespace weft::command
