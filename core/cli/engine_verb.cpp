@@ -88,8 +88,8 @@ EngineVerb& EngineVerb::data_flags() {
       "Text: a file, a folder or a pattern (\"books/*.jsonl\"), also several as a mixture, with PATH=WEIGHT; "
       "lines of .jsonl have \"text\", \"prompt\" and \"completion\", or \"messages\". Or one .bin (tokens) "
       "or .safetensors (tensors with the names of the model's inputs), or a folder of files for models that "
-      "read these: CLASS/FILE.png of images, FILE.wav of recordings with FILE.txt, their transcripts. For "
-      "question answering: files as SQuAD's, .json or .jsonl",
+      "read these: CLASS/FILE.png of images, FILE.wav (.flac, .ogg, .opus, .aiff) of recordings with "
+      "FILE.txt, their transcripts. For question answering: files as SQuAD's, .json or .jsonl",
       true);
   text("--tokenizer", "tokenizer",
        "Folder of the tokenizer; default: that of --model. Without one the bytes of text are the tokens");

@@ -60,7 +60,7 @@ void add_generate(CLI::App& application) {
             "File with a prompt in each line: {\"prompt\": TEXT} or {\"prompt_ids\": [1, 2, 3]}")
       .text("--inputs", "inputs",
             "Inputs of the encoder, for models that have one: a .safetensors file, or for models of sound a "
-            ".wav file or a folder of them")
+            "recording (.wav, .flac, .ogg, .opus, .aiff) or a folder of them")
       .integer("--batch-size", "batch_size", "Prompts that are computed together; default 8")
       .integer(
           "--max-new-tokens", "max_new_tokens",
