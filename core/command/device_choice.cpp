@@ -1,5 +1,8 @@
 #include "command/device_choice.hpp"
 
+#include <exception>
+
+#include "base/dynamic_library.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "device/device.hpp"
@@ -10,8 +13,14 @@ namespace {
 
 // Returns why the ranks of this host cannot have a GPU each; empty if they can.
 std::string lacks_gpus(const World& world) {
-  const std::string missing = device::missing("cuda");
-  if (!missing.empty()) return missing.substr(0, missing.find('\n'));
+  // The library of the device takes longer to load, and more memory.
+  try {
+    const DynamicLibrary driver("libcuda.so.1");
+  } catch (const std::exception&) {
+    return "no NVIDIA driver on this host";
+  }
+  if (!device::missing("cuda").empty())
+    return "the library of the device cuda does not load, `weft check` says why";
   const int count = device::count("cuda");
   if (count >= world.local_size()) return "";
   return fmt::format("{} GPUs for {} ranks of one host; --device cuda lets ranks share them", count,

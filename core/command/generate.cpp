@@ -116,11 +116,12 @@ Prompts read(const Settings& arguments, const Model& model, const nn::Decoding& 
            "tokens");
     prompts.inputs = data_of(arguments, model, world).encoder_inputs("inputs");
   } else if (!reads_tokens) {
-    fail(WEFT_INVALID_ARGUMENT, "{} reads no tokens: give {} with --inputs", model.architecture(),
-         nn::find_sound_model(model.module())
-             ? fmt::format("a .wav file, a folder of them, or {} in a .safetensors file",
-                           decoding.encoder.front())
-             : fmt::format("its {} in a .safetensors file", decoding.encoder.front()));
+    fail(
+        WEFT_INVALID_ARGUMENT, "{} reads no tokens: give {} with --inputs", model.architecture(),
+        nn::find_sound_model(model.module())
+            ? fmt::format("a recording (such as a .wav file), a folder of them, or {} in a .safetensors file",
+                          decoding.encoder.front())
+            : fmt::format("its {} in a .safetensors file", decoding.encoder.front()));
   } else if (count({"prompt", "prompt_ids", "prompts"}) != 1) {
     fail(WEFT_INVALID_ARGUMENT, "give one of --prompt TEXT, --prompt-ids 1,2,3 and --prompts FILE");
   }

@@ -3,8 +3,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/dynamic_library.hpp"
 #include "base/text.hpp"
-#include "host/dynamic_library.hpp"
 #include "host/load_error.hpp"
 
 namespace weft::host {

@@ -3,8 +3,8 @@
 #include <deque>
 #include <mutex>
 
+#include "base/dynamic_library.hpp"
 #include "base/text.hpp"
-#include "host/dynamic_library.hpp"
 #include "host/elf_file.hpp"
 #include "host/engine.hpp"
 #include "host/error.hpp"

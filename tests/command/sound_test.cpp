@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "command/command.hpp"
+#include "support/encoded_sound.hpp"
 #include "support/wav.hpp"
 
 namespace weft::test {
@@ -34,11 +35,21 @@ class SoundCommand : public CommandTest {
   }
   // Writes a recording of half a second, and its transcript.
   void tone(const std::string& name, double hertz, const std::string& text, uint32_t rate = 16000) const {
+    folder_.file(name + ".wav", wav_of(samples_of(hertz, rate), rate));
+    folder_.file(name + ".txt", text);
+  }
+  std::vector<float> samples_of(double hertz, uint32_t rate) const {
     std::vector<float> samples;
     for (uint32_t i = 0; i < rate / 2; ++i)
       samples.push_back(static_cast<float>(0.5 * std::sin(2 * std::numbers::pi * hertz * i / rate)));
-    folder_.file(name + ".wav", wav_of(samples, rate));
-    folder_.file(name + ".txt", text);
+    return samples;
+  }
+  // Writes the samples of tone() in another format.
+  void encode(const std::string& file, double hertz, int format) const {
+    std::vector<int32_t> samples;
+    for (const float sample : samples_of(hertz, 16000))
+      samples.push_back(static_cast<int16_t>(sample * 32767) * 65536);
+    folder_.file(file, encoded_sound(SoundCoding{format}, samples));
   }
   Words train(const Words& more = {"--strategy", "none", "--batch-size", "4", "--steps", "60"}) const {
     return Words{"train", "--model",  in("model"), "--data", in("sounds"), "--precision", "fp32", "--lr",
@@ -87,6 +98,53 @@ TEST_F(SoundCommand, ReadsTheSameOnRanksAndWithoutWorkers) {
   const std::vector<double> ranks = losses({"--strategy", "torch_ddp", "-n", "2"});
   ASSERT_EQ(ranks.size(), expected.size());
   for (size_t i = 0; i < ranks.size(); ++i) EXPECT_NEAR(ranks[i], expected[i], 2e-5 * expected[i]) << i;
+}
+
+TEST_F(SoundCommand, ReadsOtherFormats) {
+  const auto losses = [&] {
+    expect_success(train({"--strategy", "none", "--batch-size", "4", "--steps", "60", "--metrics", in("m")}));
+    std::vector<double> found;
+    for (const nlohmann::json& line : read_metrics(in("m"))) found.push_back(line.at("loss"));
+    return found;
+  };
+  const std::vector<double> expected = losses();
+  // The same samples have the same losses.
+  for (const char* name : {"1", "2", "3", "4"})
+    std::filesystem::remove(in(std::string("sounds/") + name + ".wav"));
+  encode("sounds/1.flac", 300, SF_FORMAT_FLAC | SF_FORMAT_PCM_16);
+  encode("sounds/2.FLAC", 3000, SF_FORMAT_FLAC | SF_FORMAT_PCM_24);
+  encode("sounds/3.aiff", 300, SF_FORMAT_AIFF | SF_FORMAT_PCM_16);
+  encode("sounds/4.aif", 3000, SF_FORMAT_AIFF | SF_FORMAT_PCM_32);
+  EXPECT_EQ(losses(), expected);
+  const Words generate = {"generate", "--model", in("out"), "--greedy", "--max-new-tokens", "8", "--inputs"};
+  std::filesystem::create_directory(in("new"));
+  encode("new/a.ogg", 3000, SF_FORMAT_OGG | SF_FORMAT_VORBIS);
+  encode("new/b.OPUS", 300, SF_FORMAT_OGG | SF_FORMAT_OPUS);
+  EXPECT_EQ(expect_success(generate + Words{in("new")}).out, "high\nlow\n");
+  EXPECT_EQ(expect_success(generate + Words{in("new/b.OPUS")}).out, "low\n");
+  expect_success(
+      {"forward", "--model", in("out"), "--inputs", in("sounds"), "--output", in("logits.safetensors")});
+  EXPECT_TRUE(refuses(train({"--strategy", "none", "--steps", "2", "--metrics", in("sounds/1.flac")}), 1,
+                      {"--metrics", "sounds/1.flac", "this command reads that file"}));
+  tone("sounds/3", 300, "low");
+  EXPECT_TRUE(refuses(train(), 1, {"3.aiff and 3.wav", "3.txt"}));
+  std::filesystem::remove(in("sounds/3.wav"));
+  folder_.file("sounds/1.flac", read_bytes(in("sounds/1.flac")).substr(0, 2000));
+  EXPECT_TRUE(refuses(train(), 1, {"sounds/1.flac", "truncated or damaged"}));
+}
+
+// A file in the place of the library that is none has the effect of a missing one. WAV does not need it.
+TEST_F(SoundCommand, NamesTheLibraryThatOtherFormatsNeed) {
+  folder_.file("libsndfile.so.1", "");
+  const std::string variable = "LD_LIBRARY_PATH=" + in("");
+  const Words job = train({"--strategy", "none", "--batch-size", "4", "--steps", "1"});
+  EXPECT_EQ(weft_command_with(variable, job).exit_code, 0);
+  std::filesystem::remove(in("sounds/2.wav"));
+  encode("sounds/2.flac", 3000, SF_FORMAT_FLAC | SF_FORMAT_PCM_16);
+  const Output refused = weft_command_with(variable, job);
+  EXPECT_EQ(refused.exit_code, 1);
+  for (const char* piece : {"sounds/2.flac", "libsndfile.so.1", "apt-get install libsndfile1"})
+    EXPECT_THAT(refused.error, testing::HasSubstr(piece));
 }
 
 TEST_F(SoundCommand, ClassifiesFolders) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "support/encoded_sound.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/wav.hpp"
@@ -70,7 +71,7 @@ TEST_F(Sound, IsRefusedIfItIsCutShort) {
 
 TEST_F(Sound, IsRefusedByNameIfItIsNotRead) {
   const std::string data = bytes_of<int16_t>({1, 2});
-  EXPECT_ERROR(read("ID3 is what mp3 files begin with"), WEFT_INVALID_ARGUMENT, "a.wav: this is no wav file",
+  EXPECT_ERROR(read("ID3 is what mp3 files begin with"), WEFT_INVALID_ARGUMENT, "a.wav: this is no WAV file",
                "ID3");
   EXPECT_ERROR(read(wav_bytes({.coding = 7, .bits = 8}, data)), WEFT_UNIMPLEMENTED,
                "the coding 7 with 8 bits");
@@ -274,7 +275,7 @@ TEST_F(SoundFolder, NeedsATranscriptForEachRecording) {
   EXPECT_EQ(open()->size(), 3);
   folder_.file("sounds/e.mp3", "x");
   EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "sounds/e.mp3",
-               "neither a recording (.wav) nor a transcript (.txt)");
+               "neither a recording (.wav, .flac, .ogg, .opus, .oga, .aiff, .aif) nor a transcript (.txt)");
   std::filesystem::remove(path() + "sounds/e.mp3");
   std::filesystem::create_directory(path() + "sounds/f");
   EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "sounds/f: this is a folder");
@@ -282,6 +283,28 @@ TEST_F(SoundFolder, NeedsATranscriptForEachRecording) {
   EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "held_out is 1");
   options_.held_out = 0;
   EXPECT_ERROR(sound_folder(path() + "none", options_), WEFT_NOT_FOUND, "folder of recordings");
+}
+
+// A FLAC file in the place of a WAV file changes nothing, and needs a name of its own.
+TEST_F(SoundFolder, MixesFormats) {
+  const Batch expected = open()->get({0, 1, 2});
+  std::vector<int32_t> samples;
+  for (const float sample : noise(4000 + 400 * 'b'))
+    samples.push_back(static_cast<int32_t>(static_cast<int16_t>(sample * 32767)) * 65536);
+  folder_.file("sounds/b.FLAC", test::encoded_sound(test::SoundCoding{}, samples));
+  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "sounds: b.FLAC and b.wav", "b.txt");
+  std::filesystem::remove(path() + "sounds/b.wav");
+  const Batch mixed = open()->get({0, 1, 2});
+  for (const char* field : {"input_features", "attention_mask", "labels"})
+    EXPECT_TRUE(mixed.at(field).equal(expected.at(field))) << field;
+  EXPECT_TRUE(sound_file(path() + "sounds/b.FLAC", options_.processing)
+                  ->get({0})
+                  .at("input_features")[0]
+                  .equal(expected.at("input_features")[1]));
+  // Without transcripts both are recordings.
+  folder_.file("sounds/b.wav", wav_of({0.5}));
+  options_.transcription.reset();
+  EXPECT_EQ(open()->size(), 4);
 }
 
 TEST_F(SoundFolder, HasClasses) {

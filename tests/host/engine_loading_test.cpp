@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "base/dynamic_library.hpp"
 #include "base/text.hpp"
-#include "host/dynamic_library.hpp"
 #include "host/engine.hpp"
 #include "host/expect_error.hpp"
 #include "host/host_table.hpp"

@@ -11,6 +11,7 @@
 #include "opening/model_files.hpp"
 #include "opening/model_state.hpp"
 #include "opening/text_data.hpp"
+#include "sound/sound_format.hpp"
 #include "weft/nn/sound_model.hpp"
 
 namespace weft {
@@ -133,8 +134,8 @@ std::shared_ptr<data::Dataset> DataOpener::as_it_is(const char* key) const {
 std::shared_ptr<data::Dataset> DataOpener::encoder_inputs(const char* key) const {
   const std::string path = settings.text(key);
   if (is_sound_folder(model, path)) return open_files(*this, key, false);
-  const bool is_wav = path.ends_with(".wav") || path.ends_with(".WAV");
-  if (!is_wav || nn::find_sound_model(model.module()) == nullptr) return data::tensors(path);
+  if (!data::sound_files().has_name_of(path) || nn::find_sound_model(model.module()) == nullptr)
+    return data::tensors(path);
   return data::sound_file(path, spectrum_processing(model, notes(world)));
 }
 

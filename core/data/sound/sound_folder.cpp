@@ -12,6 +12,8 @@
 #include "base/text.hpp"
 #include "loader/class_folder.hpp"
 #include "loader/shared_checks.hpp"
+#include "sound/sound_format.hpp"
+#include "sound/sound_library.hpp"
 #include "weft/nn/field_names.hpp"
 #include "weft/nn/token_fields.hpp"
 
@@ -23,7 +25,6 @@ namespace {
 
 constexpr int64_t kNoLabel = -100;
 constexpr const char* kFlatLayout = "recordings must be in the folder itself: FOLDER/FILE.wav";
-const FileKind kSoundFiles = {"recording", {".wav"}};
 
 // A recording and its labels.
 struct Sample {
@@ -73,8 +74,8 @@ class SoundFolder final : public Dataset {
   // Writes the spectrum of a recording. Returns the number of its frames that have sound.
   int64_t read(const std::string& file, const at::Tensor& spectrum) const {
     const std::string path = file.empty() ? path_ : path_ + "/" + file;
-    Recording recording =
-        resampled(read_wav(path, static_cast<double>(processing_.chunk_length)), processing_.sampling_rate);
+    Recording recording = resampled(read_recording(path, static_cast<double>(processing_.chunk_length)),
+                                    processing_.sampling_rate);
     // Rounding of the rate can add a sample to a recording of a whole chunk.
     recording.samples.resize(std::min(recording.samples.size(), static_cast<size_t>(processing_.samples())));
     spectrum.copy_(log_mel_spectrum(recording, processing_));
@@ -108,9 +109,15 @@ std::vector<int64_t> labels_of_transcript(const std::string& path, const Transcr
   return ids;
 }
 
+// Throws for a recording that cannot be read whatever is in it, before the work on others begins.
+void require_readable(const std::string& path) {
+  if (format_of_name(path) != SoundFormat::kWav) require_sound_library(path);
+}
+
 // Returns the names of the recordings of a folder without classes, sorted.
 std::vector<std::string> find_recordings(const std::string& path, bool has_transcripts) {
-  require_folder(path, kSoundFiles, kFlatLayout);
+  require_folder(path, sound_files(), kFlatLayout);
+  const std::string extensions = fmt::format("{}", fmt::join(sound_files().extensions, ", "));
   std::vector<std::string> files;
   std::set<std::string> transcripts;
   each_visible_entry(path, [&](const fs::directory_entry& entry) {
@@ -118,22 +125,26 @@ std::vector<std::string> find_recordings(const std::string& path, bool has_trans
     std::error_code ignored;
     if (entry.is_directory(ignored))
       fail(WEFT_INVALID_ARGUMENT, "{}: this is a folder; {}", entry.path().string(), kFlatLayout);
-    if (kSoundFiles.has_name_of(name))
+    if (sound_files().has_name_of(name))
       files.push_back(name);
     else if (entry.path().extension() == ".txt")
       transcripts.insert(name);
     else
       fail(WEFT_INVALID_ARGUMENT,
-           "{}: this is neither a recording (.wav) nor a transcript (.txt) by its name; convert or remove it",
-           entry.path().string());
+           "{}: this is neither a recording ({}) nor a transcript (.txt) by its name; convert or remove it",
+           entry.path().string(), extensions);
   });
-  if (files.empty()) fail(WEFT_INVALID_ARGUMENT, "{}: the folder has no .wav files", path);
+  if (files.empty()) fail(WEFT_INVALID_ARGUMENT, "{}: the folder has no recordings ({})", path, extensions);
   std::sort(files.begin(), files.end());
   if (!has_transcripts) return files;
-  std::set<std::string> wanted;
+  std::map<std::string, std::string> wanted;  // the recordings by their transcripts
   for (const std::string& file : files) {
     const std::string transcript = fs::path(file).replace_extension(".txt").string();
-    wanted.insert(transcript);
+    if (const auto [other, is_new] = wanted.try_emplace(transcript, file); !is_new)
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: {} and {} would both have the transcript {}; remove one, or give it another name and a "
+           "transcript of its own",
+           path, other->second, file, transcript);
     if (!transcripts.contains(transcript))
       fail(WEFT_NOT_FOUND, "{}/{}: this recording has no transcript: {} is not there", path, file,
            transcript);
@@ -161,7 +172,7 @@ std::shared_ptr<Dataset> sound_folder(const std::string& path, const SoundOption
   std::vector<Sample> samples;
   size_t most_labels = 1;
   if (options.classes) {
-    const std::vector<FileClass> classes = find_classes(path, kSoundFiles);
+    const std::vector<FileClass> classes = find_classes(path, sound_files());
     const std::vector<int64_t> labels = labels_of(path, classes, options.label_of, options.num_labels);
     for (size_t i = 0; i < classes.size(); ++i)
       for (const std::string& file : of_part(classes[i]))
@@ -180,6 +191,7 @@ std::shared_ptr<Dataset> sound_folder(const std::string& path, const SoundOption
   if (samples.empty())
     fail(WEFT_INVALID_ARGUMENT, "{}: no recording is held out by {} {}: there are too few; give more", path,
          called("held_out"), options.held_out);
+  for (const Sample& sample : samples) require_readable(path + "/" + sample.file);
   const LabelKind kind = options.classes         ? LabelKind::kClass
                          : options.transcription ? LabelKind::kTokens
                                                  : LabelKind::kNone;
@@ -187,6 +199,7 @@ std::shared_ptr<Dataset> sound_folder(const std::string& path, const SoundOption
 }
 
 std::shared_ptr<Dataset> sound_file(const std::string& path, const SpectrumProcessing& processing) {
+  require_readable(path);
   return std::make_shared<SoundFolder>(path, processing, LabelKind::kNone, std::vector<Sample>{{"", {}}}, 1);
 }
 

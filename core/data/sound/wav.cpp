@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "sound/sound_format.hpp"
 #include "weft/data/sound.hpp"
 
 namespace weft::data {
@@ -15,7 +16,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint16_t kPcm = 1, kFloat = 3, kExtensible = 0xFFFE;
-constexpr const char* kConvert = "ffmpeg -i FILE -c:a pcm_s16le OUT.wav writes one that is read";
 
 // The bytes of a file, read in their order.
 class Bytes {
@@ -115,12 +115,7 @@ Recording decode(std::string_view data, const Format& format, const std::string&
 Recording read_wav(const std::string& path, double most_seconds) {
   constexpr size_t kLargest = size_t{1} << 32;
   const std::string content = read_file(path, kLargest);
-  if (content.size() < 12 || content.compare(0, 4, "RIFF") != 0 || content.compare(8, 4, "WAVE") != 0) {
-    if (content.starts_with("RIFF") || content.empty())
-      fail(WEFT_DATA_LOSS, "{}: the file is cut short: it has {} bytes", path, content.size());
-    fail(WEFT_INVALID_ARGUMENT, "{}: this is no wav file, it begins with \"{}\"; {}", path,
-         printable(content.substr(0, 12)), kConvert);
-  }
+  require_format(SoundFormat::kWav, content, path);
   Bytes bytes(std::string_view(content).substr(12), path);
   std::optional<Format> format;
   while (bytes.size() > 0) {

@@ -52,6 +52,13 @@ struct Recording {
 // for another coding, such as mu-law.
 Recording read_wav(const std::string& path, double most_seconds = 0);
 
+// Reads a recording by the extension of its name, in upper or lower case: as read_wav() does, and with
+// libsndfile, which is opened for the first of them, .flac (8, 16 or 24 bits), .ogg, .oga and .opus
+// (Vorbis or Opus, which has 48 kHz), .aiff and .aif (PCM or floating point). Throws like read_wav(),
+// DATA_LOSS also for a file whose length is not the one that it states; and FAILED_PRECONDITION if the
+// library does not open. Several threads can read at once.
+Recording read_recording(const std::string& path, double most_seconds = 0);
+
 // Returns the recording with another rate, by interpolation with a windowed sinc that leaves out what the
 // lower of both rates cannot hold.
 Recording resampled(const Recording& recording, int64_t sampling_rate);
@@ -86,21 +93,22 @@ struct SoundOptions {
   int64_t seed = 42;
 };
 
-// Opens a folder of .wav files: with classes FOLDER/CLASS/FILE.wav, otherwise FOLDER/FILE.wav, and with a
-// transcription the text of each in FOLDER/FILE.txt (UTF-8; white space around it is not a part of it). A
-// sample has "input_features" (feature_size, frames) in fp32, "attention_mask" (frames) if the processing
-// says so, and "labels": the class (int64), or the tokens of the transcript, padded with -100 to the most
-// tokens of any recording of the folder. The order is that of the names. Names that begin with a dot are
-// ignored. Files are read when their sample is wanted, transcripts at once; several threads can read samples
-// at once.
+// Opens a folder of recordings, which read_recording() reads: with classes FOLDER/CLASS/FILE.wav, otherwise
+// FOLDER/FILE.wav, and with a transcription the text of each in FOLDER/FILE.txt (UTF-8; white space around it
+// is not a part of it); two recordings cannot share one. A sample has "input_features" (feature_size, frames)
+// in fp32, "attention_mask" (frames) if the processing says so, and "labels": the class (int64), or the
+// tokens of the transcript, padded with -100 to the most tokens of any recording of the folder. The order is
+// that of the names. Names that begin with a dot are ignored. Files are read when their sample is wanted,
+// transcripts at once; several threads can read samples at once.
 //
 // Throws NOT_FOUND without the folder; INVALID_ARGUMENT for a folder without recordings, files that are none
 // by their names, a recording without a transcript or with an empty one, a transcript without a recording,
-// too many tokens, and options that do not fit together. Reading a sample throws like read_wav(). Errors name
-// the file.
+// too many tokens, two recordings with one transcript, and options that do not fit together;
+// FAILED_PRECONDITION if recordings need libsndfile and it does not open. Reading a sample throws like
+// read_recording(). Errors name the file.
 std::shared_ptr<Dataset> sound_folder(const std::string& path, const SoundOptions& options);
 
-// Opens one .wav file as a data set of one sample without labels.
+// Opens one recording as a data set of one sample without labels.
 std::shared_ptr<Dataset> sound_file(const std::string& path, const SpectrumProcessing& processing);
 
 }  // namespace weft::data

@@ -7,14 +7,15 @@
 #include <string_view>
 #include <vector>
 
-namespace weft::host {
+namespace weft {
 
 // A shared library. It stays open until the process ends, because tensors and thread pools may still call its
 // functions.
 class DynamicLibrary {
  public:
-  // Opens `path`, which must be absolute. All symbols are resolved now and are not visible to other
-  // libraries. Throws std::exception with the text of the dynamic loader.
+  // Opens `path`, which is absolute, or the name of a library that the dynamic loader finds by itself, such
+  // as "libsndfile.so.1". All symbols are resolved now and are not visible to other libraries. Throws
+  // std::exception with the text of the dynamic loader.
   explicit DynamicLibrary(const std::filesystem::path& path);
 
   // Returns the address of an exported symbol, or null.
@@ -28,4 +29,4 @@ class DynamicLibrary {
 // libtorch.so.2 does.
 std::vector<std::string> mapped_libraries(std::string_view stem);
 
-}  // namespace weft::host
+}  // namespace weft

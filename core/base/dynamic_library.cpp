@@ -1,4 +1,4 @@
-#include "host/dynamic_library.hpp"
+#include "base/dynamic_library.hpp"
 
 #include <link.h>
 
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace weft::host {
+namespace weft {
 
 using boost::dll::shared_library;
 
@@ -33,12 +33,17 @@ std::string text_of_dlerror(std::string text) {
   return text.substr(begin + kBefore.size(), end - begin - kBefore.size());
 }
 
+boost::dll::load_mode::type mode_for(const std::filesystem::path& path) {
+  namespace load_mode = boost::dll::load_mode;
+  const auto mode = load_mode::rtld_now | load_mode::rtld_local;
+  return path.is_absolute() ? mode : mode | load_mode::search_system_folders;
+}
+
 }  // namespace
 
 DynamicLibrary::DynamicLibrary(const std::filesystem::path& path) try
     // Uses the constructor that throws, because only its exception has the text of dlerror.
-    : library_(
-          &keep(shared_library(path, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local))) {
+    : library_(&keep(shared_library(path, mode_for(path)))) {
 } catch (const std::exception& error) {
   throw std::runtime_error(text_of_dlerror(error.what()));
 }
@@ -65,4 +70,4 @@ std::vector<std::string> mapped_libraries(std::string_view stem) {
   return search.found;
 }
 
-}  // namespace weft::host
+}  // namespace weft
