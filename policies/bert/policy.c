@@ -13,25 +13,16 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("embeddings.word_embeddings",              "weft.embedding_vocab/1");
   ON("embeddings.position_embeddings, embeddings.token_type_embeddings",
                                                 "weft.embedding/1");
-  ON("embeddings.LayerNorm, encoder.layer.*.attention.output.LayerNorm, encoder.layer.*.output.LayerNorm",
-                                                "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
-  ON("embeddings.dropout, encoder.layer.*.attention.output.dropout, encoder.layer.*.output.dropout",
-                                                "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
   ON("encoder.layer.*.attention.self.[qkv]*",   "weft.linear_column/1", TEXT("input", "shared"));
-  ON("encoder.layer.*.attention.self",          "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  ON("encoder.layer.*.attention.self",          "weft.attention/1");
   ON("encoder.layer.*.attention.output.dense",  "weft.linear_row/1");
   ON("encoder.layer.*.intermediate.dense",      "weft.linear_column/1");
-  ON("encoder.layer.*.intermediate.intermediate_act_fn",
-                                                "weft.activation/1",    FLAG("fused", parallel->jit_fused));
   ON("encoder.layer.*.output.dense",            "weft.linear_row/1");
   if (!split_head)
     ON("stream_end",                            "weft.sequence_end/1");
   DIVIDE("encoder.layer.*.attention.self", "num_attention_heads", parallel->tensor_size);
 
   if (HAS_MODULE("cls.predictions")) {
-    ON("cls.predictions.transform.LayerNorm",   "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
-    ON("cls.predictions.transform.transform_act_fn",
-                                                "weft.activation/1",    FLAG("fused", parallel->jit_fused));
     ON("cls.predictions.decoder",               "weft.linear_vocab/1",
        FLAG("parallel_output", parallel->parallel_output), FLAG("split", split_head));
     TIE("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight");

@@ -9,16 +9,12 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   REQUIRE_HEADS(heads, "n_head, num_attention_heads", 8);
 
   ON("word_embeddings",                     "weft.embedding_vocab/1");
-  ON("word_embeddings_layernorm, h.*.*_layernorm, ln_f",
-                                            "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
   ON("h.*.self_attention.alibi",            "weft.alibi/1");
   ON("h.*.self_attention.query_key_value",  "weft.linear_column/1", INT("heads", heads));
-  ON("h.*.self_attention",                  "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  ON("h.*.self_attention",                  "weft.attention/1");
   ON("h.*.self_attention.dense",            "weft.linear_row/1");
   ON("h.*.mlp.dense_h_to_4h",               "weft.linear_column/1");
   ON("h.*.mlp.dense_4h_to_h",               "weft.linear_row/1");
-  ON("h.*.mlp.gelu_impl",                   "weft.activation/1",    FLAG("fused", parallel->jit_fused));
-  ON("h.*.dropout",                         "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
   if (!split_head)
     ON("stream_end",                        "weft.sequence_end/1");
   DIVIDE("h.*.self_attention", "num_heads", parallel->tensor_size);

@@ -3,15 +3,6 @@
  * of these than ranks. dense_h_to_4h has the gate, then what it multiplies. */
 #include <weft/policy.h>
 
-#define FUSED FLAG("fused", parallel->fused_normalization)
-#define NORM(pattern)                          \
-  do {                                         \
-    if (CONFIG_FLAG("rmsnorm", 1))             \
-      ON(pattern, "weft.rms_norm/1", FUSED);   \
-    else                                       \
-      ON(pattern, "weft.layer_norm/1", FUSED); \
-  } while (0)
-
 /* clang-format off */
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int64_t ranks = parallel->tensor_size;
@@ -21,9 +12,6 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int64_t key_heads = grouped ? CONFIG_INTEGER("multi_query_group_num", 1) : heads;
 
   ON("embedding.word_embeddings",  "weft.embedding_vocab/1");
-  NORM("encoder.layers.*.*_layernorm");
-  if (HAS_MODULE("encoder.final_layernorm"))
-    NORM("encoder.final_layernorm");
   if (!split_head)
     ON("stream_end",               "weft.sequence_end/1");
 
@@ -32,15 +20,13 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
        INT("fused", 3), INT("heads", heads), INT("key_heads", key_heads));
   else
     ON("encoder.layers.*.self_attention.query_key_value", "weft.linear_column/1", INT("heads", heads));
-  ON("encoder.layers.*.self_attention",       "weft.attention/1", FLAG("flash", parallel->flash_attention));
+  ON("encoder.layers.*.self_attention",       "weft.attention/1");
   ON("encoder.layers.*.self_attention.dense", "weft.linear_row/1");
   DIVIDE("encoder.layers.*.self_attention", "num_heads",           ranks);
   DIVIDE("encoder.layers.*.self_attention", "num_key_value_heads", key_heads < ranks ? key_heads : ranks);
 
   ON("encoder.layers.*.mlp.dense_h_to_4h",   "weft.linear_column/1", INT("fused", 2));
   ON("encoder.layers.*.mlp.dense_4h_to_h",   "weft.linear_row/1");
-  ON("encoder.layers.*.mlp.activation_func", "weft.activation/1", FLAG("fused", parallel->jit_fused));
-  ON("encoder.layers.*.hidden_dropout",      "weft.dropout/1",    FLAG("fused", parallel->jit_fused));
 
   if (HAS_MODULE("output_layer"))
     ON("output_layer", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output), FLAG("split", split_head));

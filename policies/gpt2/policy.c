@@ -12,15 +12,11 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
 
   ON("wte",                   "weft.embedding_vocab/1");
   ON("wpe",                   "weft.embedding/1");
-  ON("h.*.ln_[12], ln_f",     "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
   ON("h.*.attn.c_attn",       "weft.linear_column/1", TEXT("layout", "in_out"), INT("fused", 3));
   ON("h.*.attn.c_proj",       "weft.linear_row/1",    TEXT("layout", "in_out"));
   ON("h.*.mlp.c_fc",          "weft.linear_column/1", TEXT("layout", "in_out"));
   ON("h.*.mlp.c_proj",        "weft.linear_row/1",    TEXT("layout", "in_out"));
-  ON("h.*.attn",              "weft.attention/1",     FLAG("flash", parallel->flash_attention));
-  ON("drop, h.*.attn.resid_dropout, h.*.mlp.dropout",
-                              "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
-  ON("h.*.mlp.act",           "weft.activation/1",    FLAG("fused", parallel->jit_fused));
+  ON("h.*.attn",              "weft.attention/1");
   if (!split_head)
     ON("stream_end",          "weft.sequence_end/1");
   DIVIDE("h.*.attn", "num_heads", parallel->tensor_size);

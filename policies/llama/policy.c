@@ -30,22 +30,20 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   const int64_t key_heads = queries > 0 ? heads * keys / queries : heads;
 
   ON("embed_tokens",                    "weft.embedding_vocab/1");
-  ON("layers.*.*_layernorm, norm",      "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization));
   if (!split_head)
     ON("stream_end",                    "weft.sequence_end/1");
 
   ON("layers.*.self_attn.q_proj",       "weft.linear_column/1", SHARED, INT("heads", heads));
   ON("layers.*.self_attn.[kv]_proj",    "weft.linear_column/1", SHARED, INT("heads", key_heads));
   if (HAS_MODULE("layers.0.self_attn.q_norm"))
-    ON("layers.*.self_attn.[qk]_norm",  "weft.rms_norm/1", FLAG("fused", parallel->fused_normalization), FLAG("split", 1));
-  ON("layers.*.self_attn",              "weft.attention/1", FLAG("flash", parallel->flash_attention));
+    ON("layers.*.self_attn.[qk]_norm",  "weft.rms_norm/1", FLAG("split", 1));
+  ON("layers.*.self_attn",              "weft.attention/1");
   ON("layers.*.self_attn.o_proj",       "weft.linear_row/1");
   DIVIDE("layers.*.self_attn", "num_heads",           ranks);
   DIVIDE("layers.*.self_attn", "num_key_value_heads", key_heads < ranks ? key_heads : ranks);
 
   ON("layers.*.mlp.gate_proj, layers.*.mlp.up_proj", "weft.linear_column/1", SHARED);
   ON("layers.*.mlp.down_proj",                       "weft.linear_row/1");
-  ON("layers.*.mlp.act_fn",                          "weft.activation/1", FLAG("fused", parallel->jit_fused));
 
   if (HAS_MODULE("lm_head")) {
     ON("lm_head", "weft.linear_vocab/1", FLAG("parallel_output", parallel->parallel_output), FLAG("split", split_head));

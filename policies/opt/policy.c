@@ -13,19 +13,14 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("decoder.embed_positions",                 "weft.embedding/1");
   if (HAS_MODULE("decoder.project_in"))
     ON("decoder.project_in",                    "weft.linear/1");
-  ON("decoder.layers.*.*_layer_norm",           "weft.layer_norm/1", FLAG("fused", parallel->fused_normalization));
-  if (HAS_MODULE("decoder.final_layer_norm"))
-    ON("decoder.final_layer_norm",              "weft.layer_norm/1", FLAG("fused", parallel->fused_normalization));
   if (!split_head)
     ON("stream_end",                            "weft.sequence_end/1");
 
   ON("decoder.layers.*.self_attn.[qkv]_proj",   "weft.linear_column/1", TEXT("input", "shared"), INT("heads", heads));
-  ON("decoder.layers.*.self_attn",              "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  ON("decoder.layers.*.self_attn",              "weft.attention/1");
   ON("decoder.layers.*.self_attn.out_proj",     "weft.linear_row/1");
   ON("decoder.layers.*.fc1",                    "weft.linear_column/1");
   ON("decoder.layers.*.fc2",                    "weft.linear_row/1");
-  ON("decoder.layers.*.activation_fn",          "weft.activation/1",    FLAG("fused", parallel->jit_fused));
-  ON("decoder.layers.*.dropout",                "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
   DIVIDE("decoder.layers.*.self_attn", "num_heads", parallel->tensor_size);
 
   if (HAS_MODULE("lm_head")) {

@@ -11,16 +11,12 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   /* The encoder and the decoder have different sequences, each with its own length. */
   ON("*.stream_begin",                           "weft.sequence_begin/1");
   ON("encoder.stream_end",                       "weft.sequence_end/1");
-  ON("*.block.*.layer.*.layer_norm, *.final_layer_norm", "weft.rms_norm/1",
-     FLAG("fused", parallel->fused_normalization));
   ON("*.block.*.layer.0.SelfAttention.[qkv]",    "weft.linear_column/1", TEXT("input", "shared"));
   ON("*.block.*.layer.*.*Attention.o",           "weft.linear_row/1");
   ON("*.block.*.layer.*.DenseReluDense.wi*",     "weft.linear_column/1", TEXT("input", "shared"));
   ON("*.block.*.layer.*.DenseReluDense.wo",      "weft.linear_row/1");
-  ON("*.block.*.layer.*.DenseReluDense.act",     "weft.activation/1",    FLAG("fused", parallel->jit_fused));
-  ON("*.block.*.layer.*.DenseReluDense.dropout", "weft.dropout/1",       FLAG("fused", parallel->jit_fused), FLAG("split", 1));
-  ON("*.dropout, *.block.*.layer.*.dropout",     "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
-  ON("*.block.*.layer.0.SelfAttention",          "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  ON("*.block.*.layer.*.DenseReluDense.dropout", "weft.dropout/1",       FLAG("split", 1));
+  ON("*.block.*.layer.0.SelfAttention",          "weft.attention/1");
   ON("*.block.0.layer.0.SelfAttention.relative_attention_bias", "weft.attention_bias/1");
   DIVIDE("*.block.*.layer.*.*Attention", "n_heads", parallel->tensor_size);
   TIE("encoder.embed_tokens.weight", "shared.weight");
@@ -28,8 +24,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   if (HAS_MODULE("decoder")) {
     /* Every block of the decoder reads the encoder's output; its gradient is summed once for all of them. */
     ON("encoder.source",                               "weft.parallel_input/1");
-    ON("decoder.block.*.layer.1.EncDecAttention",      "weft.cross_attention/1",
-       FLAG("flash", parallel->flash_attention), TEXT("source", "encoder"));
+    ON("decoder.block.*.layer.1.EncDecAttention",      "weft.cross_attention/1", TEXT("source", "encoder"));
     ON("decoder.block.*.layer.1.EncDecAttention.q",    "weft.linear_column/1");
     ON("decoder.block.*.layer.1.EncDecAttention.[kv]", "weft.linear_column/1", TEXT("input", "entered"));
     if (!split_head) ON("decoder.stream_end",          "weft.sequence_end/1");

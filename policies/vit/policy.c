@@ -11,15 +11,11 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   REQUIRE_HEADS(heads, "num_attention_heads", 12);
 
   ON("embeddings.stream_begin",          "weft.sequence_split/1");
-  ON(LAYER "layernorm_*, layernorm",     "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
   ON(LAYER "attention.attention.[qkv]*", "weft.linear_column/1", TEXT("input", "shared"));
-  ON(LAYER "attention.attention",        "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  ON(LAYER "attention.attention",        "weft.attention/1");
   ON(LAYER "attention.output.dense",     "weft.linear_row/1");
   ON(LAYER "intermediate.dense",         "weft.linear_column/1");
-  ON(LAYER "intermediate.act",           "weft.activation/1",    FLAG("fused", parallel->jit_fused));
   ON(LAYER "output.dense",               "weft.linear_row/1");
-  ON("embeddings.dropout, " LAYER "attention.output.dropout, " LAYER "output.dropout",
-                                         "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
   ON("stream_end",                       "weft.sequence_end/1");
   DIVIDE(LAYER "attention.attention", "num_heads", parallel->tensor_size);
   return WEFT_OK;

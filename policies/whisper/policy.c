@@ -15,15 +15,12 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("*.stream_begin",                         "weft.sequence_begin/1");
   ON("encoder.stream_split",                   "weft.sequence_split/1");
   ON("encoder.stream_end",                     "weft.sequence_end/1");
-  ON(LAYER "*_layer_norm, *.layer_norm",       "weft.layer_norm/1",    FLAG("fused", parallel->fused_normalization));
   ON(LAYER "self_attn.[qkv]_proj",             "weft.linear_column/1", TEXT("input", "shared"));
-  ON(LAYER "self_attn",                        "weft.attention/1",     FLAG("flash", parallel->flash_attention));
+  ON(LAYER "self_attn",                        "weft.attention/1");
   ON(LAYER "*_attn.out_proj",                  "weft.linear_row/1");
   ON(LAYER "fc1",                              "weft.linear_column/1");
   ON(LAYER "fc2",                              "weft.linear_row/1");
-  ON(LAYER "activation_fn",                    "weft.activation/1",    FLAG("fused", parallel->jit_fused));
-  ON(LAYER "activation_dropout",               "weft.dropout/1",       FLAG("fused", parallel->jit_fused), FLAG("split", 1));
-  ON("*.dropout, " LAYER "dropout",            "weft.dropout/1",       FLAG("fused", parallel->jit_fused));
+  ON(LAYER "activation_dropout",               "weft.dropout/1",       FLAG("split", 1));
   DIVIDE(LAYER "*_attn", "num_heads", parallel->tensor_size);
 
   if (HAS_MODULE("decoder")) {
@@ -32,8 +29,7 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
     ON("decoder.embed_positions",              "weft.embedding/1");
     /* Every block of the decoder reads the encoder's output; its gradient is summed once for all of them. */
     ON("encoder.source",                       "weft.parallel_input/1");
-    ON("decoder.layers.*.encoder_attn",        "weft.cross_attention/1",
-       FLAG("flash", parallel->flash_attention), TEXT("source", "encoder"));
+    ON("decoder.layers.*.encoder_attn",        "weft.cross_attention/1", TEXT("source", "encoder"));
     ON("decoder.layers.*.encoder_attn.q_proj", "weft.linear_column/1");
     ON("decoder.layers.*.encoder_attn.[kv]_proj", "weft.linear_column/1", TEXT("input", "entered"));
     if (!split_head) ON("decoder.stream_end",  "weft.sequence_end/1");

@@ -11,6 +11,7 @@
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/tolerances.hpp"
+#include "transformations/transformation.hpp"
 #include "weft/nn/masks.hpp"
 #include "weft/nn/site.hpp"
 
@@ -73,6 +74,12 @@ void install(const char* id, LinearSite site, const std::string& input = "own") 
 TEST(Operations, EachHasTheHalfThatFillsItsLayersSlot) {
   for (const plan::Operation& operation : plan::known_operations())
     EXPECT_NE(operations::installer(operation), nullptr) << operation.id;
+}
+
+TEST(Transformations, EachHasTheHalfThatChangesLayers) {
+  for (const plan::Transformation& transformation : plan::transformations())
+    EXPECT_NE(operations::transformer(transformation.name), nullptr) << transformation.name;
+  EXPECT_EQ(operations::transformer("nobody"), nullptr);
 }
 
 // A norm of heads without parameters has no gradients to sum.

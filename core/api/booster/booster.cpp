@@ -24,6 +24,7 @@
 #include "files/fingerprint.hpp"
 #include "host/launch/activity.hpp"
 #include "loader/fingerprint.hpp"
+#include "log.hpp"
 #include "opening/model_plan.hpp"
 #include "opening/model_state.hpp"
 #include "optim/optimizer_state.hpp"
@@ -206,6 +207,8 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
         on_every_rank(world.communicator(), [&] {
           check_data(job.data, mesh);
           plan = make_plan(*model.module, sizes, host.custom_policy, &policy);
+          if (plan.policy.empty())
+            log(WEFT_LOG_INFO, fmt::format("no shard policy for {}: data axes only", plan.architecture));
         });
         require_agreement(world.communicator(), {{"shard policy", policy}, {"plan", plan.digest}});
         if (job.criterion && plan::divides_logits(plan)) refuse_criterion(sizes.tensor, sizes.sequence);

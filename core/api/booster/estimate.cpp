@@ -20,7 +20,6 @@
 #include "opening/model_plan.hpp"
 #include "opening/model_state.hpp"
 #include "optim/rules.hpp"
-#include "plan/form_flags.hpp"
 #include "plugins.hpp"
 #include "schedule/simulate.hpp"
 #include "training/part.hpp"
@@ -111,10 +110,12 @@ class DividedModel {
  public:
   DividedModel(nn::Model& model, const HostOptions& host) {
     const plan::ParallelSizes& sizes = host.plan_flags;
-    if (sizes.tensor == 1 && sizes.sequence == 1 && plan::leaves_forms(sizes)) return;  // no plan
     std::string identity;
-    plan_.emplace(model, make_plan(model, sizes, host.custom_policy, &identity),
-                  comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
+    const plan::Plan plan = make_plan(model, sizes, host.custom_policy, &identity);
+    has_plain_attention_ = plan::transforms(plan, "plain_attention");
+    const bool changes_nothing = sizes.tensor == 1 && sizes.sequence == 1 && plan.transformed.empty();
+    if (changes_nothing && plan::unsupported(plan).empty()) return;
+    plan_.emplace(model, plan, comm::absent_ranks(sizes.tensor), comm::absent_ranks(sizes.sequence));
     params_ = list_params(model);
     keep_parts(params_, *plan_, [&](Axes) { return Mesh::Place{0, sizes.tensor}; });
     for (const auto& param : params_) bind_storage(*param, at::empty(param->local, param->tensor.options()));
@@ -125,10 +126,12 @@ class DividedModel {
   }
   DividedModel(const DividedModel&) = delete;
   const parallel::AppliedPlan* plan() const { return plan_ ? &*plan_ : nullptr; }
+  bool has_plain_attention() const { return has_plain_attention_; }
 
  private:
   std::vector<std::unique_ptr<weft_param>> params_;
   std::optional<parallel::AppliedPlan> plan_;
+  bool has_plain_attention_ = false;
 };
 
 // Returns the paths, as plans have them, of the modules of the units that are recomputed.
@@ -178,11 +181,11 @@ std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions
   const int64_t micro_batches = host.pipeline.num_micro_batches(shape.batch_size);
   const int64_t largest = std::min(
       shape.batch_size, host.pipeline.micro_batch_size.value_or((shape.batch_size - 1) / micro_batches + 1));
-  if (!host.plan_flags.flash_attention)
-    fail(WEFT_UNIMPLEMENTED,
-         "there is no estimate with enable_flash_attention false: libtorch's formula cannot be run in shapes "
-         "alone; leave it true");
   const DividedModel divided(module, host);
+  if (divided.has_plain_attention())
+    fail(WEFT_UNIMPLEMENTED,
+         "there is no estimate with enable_flash_attention false, or a policy that forbids the fused form of "
+         "attention: libtorch's formula cannot be run in shapes alone; leave it true");
   static const bool installed = (SavedTensorHooks::install(), true);
   (void)installed;
   const std::optional<Batch> batch = module.example(largest, shape.sequence_length);

@@ -29,7 +29,8 @@ uint32_t num_stages(const BoosterOptions& booster);
 // Returns the bytes that forwards without dropout save for backward, on the first rank of the booster's
 // tensor and sequence axes in pipeline stage `stage`: of one forward, or of as many micro-batches as its
 // schedule keeps at once there. A split backward counts as if it kept everything until its second half.
-// Returns nothing if the model has no example batch. Throws UNIMPLEMENTED with enable_flash_attention false.
+// Returns nothing if the model has no example batch. Throws UNIMPLEMENTED if attention runs in its plain
+// form.
 std::optional<int64_t> activation_bytes(const Model& model, const BoosterOptions& booster,
                                         const MicroBatchShape& shape, uint32_t stage = 0);
 

@@ -15,11 +15,11 @@
 #include "device/graph.hpp"
 #include "opening/model_state.hpp"
 #include "optim/gradient_norm.hpp"
-#include "plan/form_flags.hpp"
 #include "schedule/check.hpp"
 #include "schedule/make.hpp"
 #include "schedule/text.hpp"
 #include "training/stages.hpp"
+#include "transformations/transformation.hpp"
 
 namespace weft {
 
@@ -220,8 +220,8 @@ void take_forms(const Listed& listed, const json& given, plan::ParallelSizes& fl
            "enable_all_optimization is true, but {} is false; leave out one of the two", name);
     flag = true;
   };
-  for (const plan::FormFlag& flag : plan::kFormFlags)
-    take(std::string("enable_") + flag.name, flags.*flag.value);
+  for (const plan::Transformation& form : plan::transformations())
+    if (!form.wanted) take(form.option, flags.*form.flag);
   if (flags.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER)
     take("enable_sequence_overlap", flags.sequence_overlap);
 }

@@ -4,7 +4,6 @@
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "log.hpp"
 #include "opening/native_operations.hpp"
 #include "plan/json_policy.hpp"
 #include "plugins.hpp"
@@ -56,8 +55,6 @@ plan::Plan make_plan(nn::Model& model, const plan::ParallelSizes& sizes, const s
                      std::string* policy_identity) {
   const std::optional<plan::Policy> policy = find_policy(model, policy_name, policy_identity);
   const plan::ModelDescription description = plan::describe_model(model);
-  if (!policy)
-    log(WEFT_LOG_INFO, fmt::format("no shard policy for {}: data axes only", model.architecture()));
   plan::Plan plan =
       policy ? plan::build_plan(description, *policy, sizes) : plan::empty_plan(description, sizes);
   if (const std::string libraries = operation_libraries(plan); !libraries.empty())

@@ -50,6 +50,7 @@ class AppliedPlan::Installer {
         install(site, plan::Attributes(entry.attributes));
       }
     }
+    for (const plan::Transformed& transformed : plan_.transformed) transform(transformed);
     for (const plan::Division& division : plan_.divisions)
       for (const plan::DividedNode& node : division.nodes) divide(node, division.attribute);
     for (const std::string& path : plan_.on_split_sequence) use_own_positions(path);
@@ -105,6 +106,17 @@ class AppliedPlan::Installer {
     std::string path = parent_of(module);
     while (!applied_.streams_.contains(path)) path = parent_of(path);
     return applied_.streams_.at(path);
+  }
+
+  void transform(const plan::Transformed& transformed) {
+    const auto change_layer = operations::transformer(transformed.transformation);
+    if (change_layer == nullptr)
+      fail(WEFT_INTERNAL, "the transformation {} cannot be made", transformed.transformation);
+    for (const std::string& path : transformed.paths) {
+      const plan::PlannedNode node = {path, "", {}};
+      PlanSite site(*this, node);
+      change_layer(site);
+    }
   }
 
   void keep(const plan::PlannedNode& node) {

@@ -8,21 +8,23 @@ namespace weft::operations {
 namespace {
 
 // Installs attention to keys and values of the residual stream `source`.
-void install(Site& site, const plan::Attributes& attributes,
-             const std::shared_ptr<parallel::ResidualStream>& source) {
+void install(Site& site, const std::shared_ptr<parallel::ResidualStream>& source) {
   auto& layer = site.layer<nn::Attention>();
-  site.set(layer.fused, attributes.flag("flash"));
   if (site.splits_sequence()) site.set(layer.operation, site.stream()->attention(source));
 }
 
 }  // namespace
 
-void install_attention(Site& site, const plan::Attributes& attributes) {
-  install(site, attributes, site.stream());
+void install_attention(Site& site, const plan::Attributes&) {
+  install(site, site.stream());
 }
 
 void install_cross_attention(Site& site, const plan::Attributes& attributes) {
-  install(site, attributes, site.stream_below(attributes.text("source")));
+  install(site, site.stream_below(attributes.text("source")));
+}
+
+void install_plain_attention(Site& site) {
+  site.set(site.layer<nn::Attention>().fused, false);
 }
 
 void install_alibi(Site& site, const plan::Attributes&) {

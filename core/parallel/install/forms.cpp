@@ -8,15 +8,10 @@ namespace weft::operations {
 
 namespace {
 
-void choose_form(Site& site, const plan::Attributes& attributes) {
-  site.set(site.layer<nn::Fusible>().fused, attributes.flag("fused"));
-}
-
 // Sums the gradients of a norm's parameters if the norm is inside a tensor-parallel region, where each rank
 // normalizes the features of its own heads. A norm without parameters needs nothing.
 template <class Norm>
 void install_norm(Site& site, const plan::Attributes& attributes) {
-  choose_form(site, attributes);
   auto& norm = site.layer<Norm>();
   if (site.splits_layers() && attributes.flag("split") && norm.weight.defined())
     site.set(norm.operation, std::make_shared<parallel::SummedNorm>(site.summed_gradient("weight")));
@@ -24,8 +19,8 @@ void install_norm(Site& site, const plan::Attributes& attributes) {
 
 }  // namespace
 
-void install_activation(Site& site, const plan::Attributes& attributes) {
-  choose_form(site, attributes);
+void install_activation(Site& site, const plan::Attributes&) {
+  site.layer<nn::Activation>();
 }
 
 void install_layer_norm(Site& site, const plan::Attributes& attributes) {
@@ -37,9 +32,17 @@ void install_rms_norm(Site& site, const plan::Attributes& attributes) {
 }
 
 void install_dropout(Site& site, const plan::Attributes& attributes) {
-  choose_form(site, attributes);
+  auto& dropout = site.layer<nn::Dropout>();
   if (site.splits_layers() && attributes.flag("split"))
-    site.set(site.layer<nn::Dropout>().random_stream, nn::random_stream_of(site.tensor().rank()));
+    site.set(dropout.random_stream, nn::random_stream_of(site.tensor().rank()));
+}
+
+void install_plain_normalization(Site& site) {
+  site.set(site.layer<nn::Fusible>().fused, false);
+}
+
+void install_plain_elementwise(Site& site) {
+  site.set(site.layer<nn::Fusible>().fused, false);
 }
 
 }  // namespace weft::operations

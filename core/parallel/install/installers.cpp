@@ -4,6 +4,7 @@
 
 #include "operations/list.hpp"
 #include "operations/registry.hpp"
+#include "transformations/list.hpp"
 
 namespace weft::operations {
 
@@ -11,6 +12,8 @@ namespace weft::operations {
 #define WEFT_DECLARE(name) \
   __attribute__((weak)) void install_##name(Site& site, const plan::Attributes& attributes);
 WEFT_OPERATIONS(WEFT_DECLARE)
+#define WEFT_DECLARE_TRANSFORMATION(name) __attribute__((weak)) void install_##name(Site& site);
+WEFT_TRANSFORMATIONS(WEFT_DECLARE_TRANSFORMATION)
 
 plan::Operation::Install installer(const plan::Operation& operation) {
   if (operation.install != nullptr) return operation.install;
@@ -20,6 +23,13 @@ plan::Operation::Install installer(const plan::Operation& operation) {
   const auto found =
       std::find_if(known.begin(), known.end(), [&](const auto& other) { return other.id == operation.id; });
   return found == known.end() ? nullptr : kInstallers[found - known.begin()];
+}
+
+Transform transformer(std::string_view transformation) {
+#define WEFT_TRANSFORMER(name) \
+  if (transformation == #name) return &install_##name;
+  WEFT_TRANSFORMATIONS(WEFT_TRANSFORMER)
+  return nullptr;
 }
 
 }  // namespace weft::operations

@@ -13,7 +13,7 @@ using Kind = plan::Transfer::Kind;
 
 plan::AttributeRule flash() {
   return flag("flash", true,
-              "true: a fused kernel if there is one for the arguments; false: matrix products and a softmax");
+              "true: the form that the user's options choose; false: always matrix products and a softmax");
 }
 
 // Shards the heads of a position bias, its second dimension.
@@ -33,7 +33,7 @@ plan::Operation attention() {
           .attributes = {flash()},
           .keeps = "no parameters",
           .transfers = {{Kind::kAttend}},
-          .claims = {{plan::Fact::kAttends}, {plan::Fact::kPlainAttention, "flash", false}}};
+          .claims = {{plan::Fact::kAttends}, {plan::Fact::kPlainForm, "flash", false}}};
 }
 
 plan::Operation cross_attention() {
@@ -45,7 +45,7 @@ plan::Operation cross_attention() {
                               "path of the module below which the sequence of the keys and values begins")},
           .keeps = "no parameters",
           .transfers = {{Kind::kAttendSource}},
-          .claims = {{plan::Fact::kAttends}}};
+          .claims = {{plan::Fact::kAttends}, {plan::Fact::kPlainForm, "flash", false}}};
 }
 
 plan::Operation alibi() {

@@ -30,9 +30,9 @@ inline plan::AttributeRule text(std::string key, std::string standard, std::vect
 
 // Returns the rule of the attribute "fused" of layers that have a fused and a plain form (nn::Fusible).
 inline plan::AttributeRule in_one_pass() {
-  return flag(
-      "fused", true,
-      "true: the fused form, with few passes over memory; false: the operations of Hugging Face's code");
+  return flag("fused", true,
+              "true: the form that the user's options choose; false: always the plain form, the operations "
+              "of Hugging Face's code");
 }
 
 }  // namespace weft::operations

@@ -12,7 +12,7 @@ using Kind = plan::Transfer::Kind;
 plan::Operation norm(std::string id, std::string kind) {
   return {
       .id = std::move(id),
-      .documentation = "selects the form of a normalization layer",
+      .documentation = "normalizes features",
       .kinds = {std::move(kind)},
       .attributes = {in_one_pass(), flag("split", false,
                                          "the layer is inside a tensor-parallel region, where each rank "
@@ -20,7 +20,7 @@ plan::Operation norm(std::string id, std::string kind) {
                                          "summed over the ranks")},
       .keeps = "all",
       .transfers = {{Kind::kGradients, "split", "true"}, {Kind::kOwnGradients}},
-      .claims = {{plan::Fact::kPlainNormalization, "fused", false}}};
+      .claims = {{plan::Fact::kPlainForm, "fused", false}}};
 }
 
 }  // namespace

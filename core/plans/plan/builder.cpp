@@ -8,7 +8,6 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "operations/registry.hpp"
-#include "plan/form_flags.hpp"
 #include "plan/problems.hpp"
 
 using weft::plan::Attribute;
@@ -186,7 +185,9 @@ weft_parallel parallel(const ParallelSizes& sizes) {
   given.sequence_size = sizes.sequence;
   given.pipeline_size = sizes.pipeline;
   given.data_size = sizes.data;
-  for (const FormFlag& flag : kFormFlags) given.*flag.given = sizes.*flag.value;
+  given.fused_normalization = sizes.fused_normalization;
+  given.flash_attention = sizes.flash_attention;
+  given.jit_fused = sizes.jit_fused;
   given.parallel_output = sizes.parallel_output;
   given.sequence_mode = sizes.sequence_mode;
   return given;

@@ -4,7 +4,6 @@
 #include "axes/cut.hpp"
 #include "base/text.hpp"
 #include "operations/registry.hpp"
-#include "plan/form_flags.hpp"
 #include "plan/plan.hpp"
 #include "plan/problems.hpp"
 #include "plan/traffic.hpp"
@@ -141,13 +140,6 @@ std::string replicated(const std::vector<PlannedNode>& nodes) {
   return text;
 }
 
-std::string flags(const ParallelSizes& sizes) {
-  std::vector<std::string> texts;
-  for (const FormFlag& flag : kFormFlags)
-    texts.push_back(fmt::format("{} {}", flag.name, sizes.*flag.value ? "on" : "off"));
-  return fmt::format("flags       {}\n", join(texts));
-}
-
 }  // namespace
 
 std::string list_modules(const ModelDescription& model) {
@@ -173,7 +165,6 @@ std::string explain(const Plan& plan) {
   std::string text =
       fmt::format("plan of {} ({}), tensor_size {}, sequence_size {}{}\n", plan.architecture, policy,
                   plan.sizes.tensor, plan.sizes.sequence, kModes[plan.sizes.sequence_mode]);
-  text += flags(plan.sizes);
   std::vector<Row> rows;
   for (const Replacement& entry : plan.replacements) {
     rows.push_back(
@@ -185,6 +176,9 @@ std::string explain(const Plan& plan) {
   for (const Tie& entry : plan.ties) text += fmt::format("tie         {} = {}\n", entry.first, entry.second);
   for (const Requirement& entry : plan.requirements) text += requirement(entry);
   text += replicated(plan.replicated);
+  for (const Transformed& made : plan.transformed)
+    text += fmt::format("transform   {}  {}: {}  {}\n", made.transformation, made.paths.size(),
+                        join(compress_paths(made.paths)), made.reason);
   if (!plan.on_split_sequence.empty())
     text += fmt::format("split       {}: {}\n", plan.on_split_sequence.size(),
                         join(compress_paths(plan.on_split_sequence)));

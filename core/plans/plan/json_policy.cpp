@@ -10,7 +10,6 @@
 #include "base/text.hpp"
 #include "operations/registry.hpp"
 #include "plan/builder.hpp"
-#include "plan/form_flags.hpp"
 
 namespace weft::plan {
 namespace {
@@ -24,30 +23,25 @@ struct Field {
   std::function<json(const weft_parallel&)> of;
 };
 
-std::vector<Field> make_fields() {
-  std::vector<Field> fields = {
+const Field& field_at(const std::string& name) {
+  static const std::vector<Field> kFields = {
       {"tensor_size", [](const weft_parallel& p) { return json(p.tensor_size); }},
       {"sequence_size", [](const weft_parallel& p) { return json(p.sequence_size); }},
       {"pipeline_size", [](const weft_parallel& p) { return json(p.pipeline_size); }},
-      {"data_size", [](const weft_parallel& p) { return json(p.data_size); }}};
-  for (const FormFlag& flag : kFormFlags)
-    fields.push_back({flag.name, [&flag](const weft_parallel& p) { return json(p.*flag.given != 0); }});
-  fields.push_back({"parallel_output", [](const weft_parallel& p) { return json(p.parallel_output != 0); }});
-  fields.push_back({"split_over_tensor_axis", [](const weft_parallel& p) {
-                      return json(p.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER ||
-                                  p.sequence_mode == WEFT_SEQUENCE_RING);
-                    }});
-  fields.push_back(
-      {"split_over_sequence_axis", [](const weft_parallel& p) { return json(p.sequence_size > 1); }});
-  fields.push_back({"head_ranks", [](const weft_parallel& p) {
-                      const bool exchanges = p.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL;
-                      return json(int64_t{p.tensor_size} * (exchanges ? int64_t{p.sequence_size} : 1));
-                    }});
-  return fields;
-}
-
-const Field& field_at(const std::string& name) {
-  static const std::vector<Field> kFields = make_fields();
+      {"data_size", [](const weft_parallel& p) { return json(p.data_size); }},
+      {"fused_normalization", [](const weft_parallel& p) { return json(p.fused_normalization != 0); }},
+      {"flash_attention", [](const weft_parallel& p) { return json(p.flash_attention != 0); }},
+      {"jit_fused", [](const weft_parallel& p) { return json(p.jit_fused != 0); }},
+      {"parallel_output", [](const weft_parallel& p) { return json(p.parallel_output != 0); }},
+      {"split_over_tensor_axis",
+       [](const weft_parallel& p) {
+         return json(p.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER || p.sequence_mode == WEFT_SEQUENCE_RING);
+       }},
+      {"split_over_sequence_axis", [](const weft_parallel& p) { return json(p.sequence_size > 1); }},
+      {"head_ranks", [](const weft_parallel& p) {
+         const bool exchanges = p.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL;
+         return json(int64_t{p.tensor_size} * (exchanges ? int64_t{p.sequence_size} : 1));
+       }}};
   std::vector<std::string> names;
   for (const Field& field : kFields) {
     if (name == field.name) return field;

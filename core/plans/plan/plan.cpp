@@ -13,9 +13,9 @@
 #include "base/text.hpp"
 #include "operations/registry.hpp"
 #include "plan/builder.hpp"
-#include "plan/form_flags.hpp"
 #include "plan/traffic.hpp"
 #include "plan/validate.hpp"
+#include "transformations/transformation.hpp"
 
 namespace weft::plan {
 namespace {
@@ -92,6 +92,7 @@ void finish(Plan& plan, const ModelDescription& model) {
   for (const Replacement& entry : plan.replacements)
     std::for_each(entry.nodes.begin(), entry.nodes.end(), count);
   std::for_each(plan.replicated.begin(), plan.replicated.end(), count);
+  plan.transformed = transform(model, plan);
   plan.transfers = list_transfers(model, plan);
   plan.digest = sha256_hex(canonical_text(plan));
 }
@@ -212,15 +213,6 @@ std::string name_of_policy(const Plan& plan) {
   return plan.policy.empty() ? "a model without a policy" : fmt::format("policy \"{}\"", plan.policy);
 }
 
-// Adds a line for each flag that is off but that no entry passes on, because it would have no effect.
-void add_ignored_flags(const Plan& plan, std::vector<std::string>& reasons) {
-  for (const FormFlag& flag : kFormFlags)
-    if (!(plan.sizes.*flag.value) && !states(plan, flag.performed))
-      reasons.push_back(
-          fmt::format("enable_{} is false, but the plan of {} has no {} of that form; leave it true",
-                      flag.name, name_of_policy(plan), flag.layers));
-}
-
 // Adds a line for each fact that a plan must state for a split sequence and does not.
 void add_missing(const Plan& plan, std::vector<std::string>& reasons) {
   const auto require = [&](const std::vector<Fact>& facts, const char* what) {
@@ -244,9 +236,8 @@ void add_missing(const Plan& plan, std::vector<std::string>& reasons) {
 }  // namespace
 
 std::vector<std::string> unsupported(const Plan& plan) {
-  std::vector<std::string> reasons;
+  std::vector<std::string> reasons = options_without_layers(plan);
   const ParallelSizes& sizes = plan.sizes;
-  add_ignored_flags(plan, reasons);
   if (sizes.tensor > 1 && sizes.vocabulary_multiple > 1 && !states(plan, Fact::kSplitsVocabulary))
     reasons.push_back(fmt::format(
         "make_vocab_size_divisible_by is {}, but the plan of {} divides no vocabulary; leave it out",
@@ -281,6 +272,10 @@ std::string canonical_text(const Plan& plan) {
           fmt::format("divide {} {} {}->{}", node.path, entry.attribute, node.before, node.after));
     }
   }
+  for (const Transformed& transformed : plan.transformed) {
+    for (const std::string& path : transformed.paths)
+      lines.push_back(fmt::format("transform {} {}", path, transformed.transformation));
+  }
   for (const Tie& tie : plan.ties) {
     lines.push_back(
         fmt::format("tie {} {}", std::min(tie.first, tie.second), std::max(tie.first, tie.second)));
@@ -307,6 +302,11 @@ bool states(const Replacement& entry, Fact fact) {
 bool states(const Plan& plan, Fact fact) {
   return std::any_of(plan.replacements.begin(), plan.replacements.end(),
                      [&](const Replacement& entry) { return states(entry, fact); });
+}
+
+bool transforms(const Plan& plan, std::string_view transformation) {
+  return std::any_of(plan.transformed.begin(), plan.transformed.end(),
+                     [&](const Transformed& made) { return made.transformation == transformation; });
 }
 
 }  // namespace weft::plan

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/description.hpp"
@@ -55,6 +56,13 @@ struct Requirement {
   std::optional<int64_t> value;  // empty if the configuration leaves the key out (allowed for divisor 1)
 };
 
+// Layers that a transformation changes (transformations/transformation.hpp).
+struct Transformed {
+  std::string transformation;      // "plain_attention"
+  std::string reason;              // "enable_flash_attention is false"
+  std::vector<std::string> paths;  // in natural order, never empty
+};
+
 // What the ranks send for one module in each forward and backward, counted in elements.
 struct PlannedTransfer {
   std::string path;
@@ -87,6 +95,7 @@ struct Plan {
   // sequences. They need no entry: the host sums the gradients of norms and gives ranks dropout masks of
   // their own.
   std::vector<std::string> on_split_sequence;
+  std::vector<Transformed> transformed;    // by the host, in the order of the transformations
   std::vector<PlannedTransfer> transfers;  // of the modules that units run, in the order of the entries
   int64_t num_parameters = 0;              // elements of all parameters; tied ones count once
   int64_t num_local_parameters = 0;        // those on the first rank of the tensor axis, which has the most
@@ -143,5 +152,7 @@ std::string explain(const Plan& plan);
 bool states(const Replacement& entry, Fact fact);
 // Returns true if at least one entry of the plan states `fact`.
 bool states(const Plan& plan, Fact fact);
+// Returns true if the transformation of this name changes at least one layer.
+bool transforms(const Plan& plan, std::string_view transformation);
 
 }  // namespace weft::plan

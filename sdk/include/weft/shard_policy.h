@@ -70,6 +70,7 @@ typedef struct weft_parallel {
   uint32_t sequence_size;
   uint32_t pipeline_size;
   uint32_t data_size;
+  /* Deprecated, this one and the next two: the host chooses the forms of layers, and no policy needs them. */
   uint32_t fused_normalization;
   uint32_t flash_attention;
   uint32_t jit_fused;

@@ -355,18 +355,6 @@ TEST(Unsupported, NamesWhatIsNotPerformed) {
   EXPECT_TELLS(axis[0], "has no entry that ends a split sequence");
   EXPECT_TELLS(axis[1], "has no entry that begins a split sequence");
   EXPECT_TELLS(axis[2], "has no entry for attention to all positions");
-  const auto fused = policy([](const Call& c) {
-    c.on("ln_f", "weft.layer_norm/1", {flag("fused", c.parallel->fused_normalization)});
-  });
-  EXPECT_TRUE(unsupported(build_plan(kModel, fused, {})).empty());
-  EXPECT_TRUE(unsupported(build_plan(kModel, fused, {.fused_normalization = false})).empty());
-  EXPECT_TELLS(unsupported(build_plan(kModel, none, {.fused_normalization = false})).at(0),
-               "enable_fused_normalization is false, but the plan of policy \"invented\" has no norm");
-  EXPECT_TELLS(unsupported(build_plan(kModel, none, {.jit_fused = false})).at(0),
-               "enable_jit_fused is false, but the plan of policy \"invented\" has no activation");
-  EXPECT_TELLS(unsupported(build_plan(kModel, none, {.flash_attention = false})).at(0),
-               "enable_flash_attention is false, but the plan of policy \"invented\" has no attention");
-  EXPECT_TELLS(unsupported(empty_plan(kModel, {.fused_normalization = false})).at(0), "without a policy");
 }
 
 TEST(Reject, GivesThePolicysReason) {

@@ -7,6 +7,7 @@
 #include "device/counting_allocator.hpp"
 #include "plugins/support/parity.hpp"
 #include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace weft::test {
 
@@ -151,8 +152,13 @@ TEST(Estimate, CountsTheInputsOfRecomputedLayers) {
 }
 
 TEST(Estimate, HasNoneOfAttentionStepByStep) {
-  EXPECT_ERROR(activation_bytes(model(), with(R"("enable_flash_attention": false)"), {1, 8}),
-               WEFT_UNIMPLEMENTED, "enable_flash_attention false");
+  const TemporaryFolder folder;
+  const std::string policy = folder.file("policy.json", R"({"name": "forbidding", "entries": [
+      {"on": "h.0.attn", "operation": "weft.attention/1", "flash": false}]})");
+  for (const std::string& options :
+       {std::string(R"("enable_flash_attention": false)"), R"("custom_policy": ")" + policy + "\""})
+    EXPECT_ERROR(activation_bytes(model(), with(options), {1, 8}), WEFT_UNIMPLEMENTED,
+                 "enable_flash_attention false, or a policy that forbids");
 }
 
 TEST(Estimate, LeavesTheModelAsItWas) {

@@ -174,9 +174,8 @@ TEST(ShardFormer, RefusesWhatDoesNotGoTogether) {
                "which is 1");
   EXPECT_ERROR(ShardFormer({.enable_sequence_parallelism = true, .sequence_parallelism_mode = "rings"}),
                WEFT_INVALID_ARGUMENT, "\"rings\", must be split_gather, ring, all_to_all or ring_attn");
-  EXPECT_ERROR(
-      ShardFormer({.enable_flash_attention = false, .custom_policy = WEFT_JSON_POLICY}).optimize(tiny_gpt2()),
-      WEFT_UNIMPLEMENTED, "enable_flash_attention is false");
+  EXPECT_ERROR(ShardFormer({.enable_flash_attention = false}).optimize(toy()), WEFT_UNIMPLEMENTED,
+               "enable_flash_attention is false, but ToyModel has no attention");
 }
 
 // A checkpoint that is cut short.

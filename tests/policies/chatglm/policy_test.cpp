@@ -3,6 +3,7 @@
 #include "chatglm_model.hpp"
 #include "plans/plan/invented_policy.hpp"
 #include "policies/compiled_policy.hpp"
+#include "policies/local_shape.hpp"
 
 namespace weft::plan::test {
 namespace {
@@ -29,11 +30,7 @@ Config small() {
 }
 
 const PlannedParameter& cut(const Plan& plan, std::string_view parameter) {
-  const size_t dot = parameter.rfind('.');
-  for (const Replacement& entry : plan.replacements)
-    for (const PlannedNode& node : entry.nodes)
-      for (const PlannedParameter& cut : node.params)
-        if (node.path == parameter.substr(0, dot) && cut.name == parameter.substr(dot + 1)) return cut;
+  if (const PlannedParameter* found = find(plan, parameter)) return *found;
   throw Error(WEFT_NOT_FOUND, fmt::format("the plan has no {}", parameter));
 }
 

@@ -49,9 +49,7 @@ class Attributes {
 
 // What an entry tells about the whole model.
 enum class Fact {
-  kPlainNormalization,    // norms run in their plain form instead of the fused one
-  kPlainElementwise,      // activations or dropouts run in their plain form
-  kPlainAttention,        // attention runs in its plain form
+  kPlainForm,             // the layers run in their plain form, whatever the user's options say
   kSplitsVocabulary,      // the vocabulary is sharded over the tensor axis
   kDividesLogits,         // each rank of the tensor axis computes its part of the logits
   kBeginsSequence,        // a sequence is split from here on
