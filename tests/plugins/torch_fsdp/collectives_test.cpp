@@ -33,7 +33,7 @@ WEFT_RANKS_TEST(Collectives, PrefetchOneUnitAheadInBackwardAndGatherATiedWeightO
        "after_backward embed: reduce_scatter 78"});
   EXPECT_EQ(collectives_of_step(world, "{}"), expected);
   TrainingOptions recomputed;
-  recomputed.recompute = "all";
+  recomputed.booster.recompute = "all";
   EXPECT_EQ(collectives_of_step(world, "{}", recomputed), expected);
 }
 

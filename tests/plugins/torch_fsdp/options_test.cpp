@@ -115,7 +115,7 @@ WEFT_RANKS_TEST(SyncModuleStates, TakesThoseOfRankZero, 2, 4) {
     const auto module = make_toy();
     module->scale().fill_(1 + seed);
     TrainingOptions seeded;
-    seeded.seed = static_cast<int64_t>(seed);
+    seeded.booster.seed = static_cast<int64_t>(seed);
     const Traced traced = trace(ranks, module, options, seeded);
     std::vector<Range> ranges;
     for (const Shard& shard : traced.training->bindings().publish())

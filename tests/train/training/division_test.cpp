@@ -58,7 +58,7 @@ Job boost_divided(World world, const Division& division) {
   const auto model = std::make_shared<BlocksModel>();
   TrainingOptions training_options;
   training_options.precision = "fp64";
-  training_options.tensor_size = division.tensor_size;
+  training_options.host.plan_flags.tensor = division.tensor_size;
   const auto training = std::make_shared<Training>(
       std::move(world), model, chosen.api, chosen.name, values, training_options, nullptr,
       [&](const Mesh& mesh) { return blocks_plan(mesh, division.experts); });

@@ -38,7 +38,8 @@ void drive(Recorder& recorder, weft_step* step, const std::string& left_out) {
 
 void expect_a_later_job_works() {
   Recorder recorder;
-  const auto training = make_training(launch(), make_toy("\"dropout\": 0.2"), recorder, {"fp32", "all", 42});
+  const auto training =
+      make_training(launch(), make_toy("\"dropout\": 0.2"), recorder, {.booster = {.recompute = "all"}});
   at::manual_seed(3);
   training->run_step({toy_batch(4, 1)});
   const auto reference = make_single(make_toy("\"dropout\": 0.2"));
@@ -53,7 +54,7 @@ class FailingHook : public testing::TestWithParam<std::tuple<std::string, std::s
 TEST_P(FailingHook, ReachesTheCallerAndEndsTheTrainingAlone) {
   const std::string hook = std::get<0>(GetParam()), recompute = std::get<1>(GetParam());
   Recorder recorder;
-  const auto training = make_training(launch(), make_toy(), recorder, {"fp32", recompute, 42});
+  const auto training = make_training(launch(), make_toy(), recorder, {.booster = {.recompute = recompute}});
   optim::Optimizer optimizer = optim::SGD({{"wte.weight"}}, {.lr = 0.1});
   optimizer.shared().attach(shared_bindings(training));
   step_and_update(training, optimizer);

@@ -21,7 +21,7 @@ namespace {
 
 TrainingOptions in_stages(uint32_t size) {
   TrainingOptions options;
-  options.pipeline.size = size;
+  options.host.pipeline.size = size;
   return options;
 }
 

@@ -21,7 +21,7 @@ struct Outcome {
 Outcome train(const std::string& recompute, const std::string& keys = kDropout) {
   Recorder recorder;
   const auto model = make_toy(keys);
-  const auto training = make_training(launch(), model, recorder, {"fp32", recompute, 42});
+  const auto training = make_training(launch(), model, recorder, {.booster = {.recompute = recompute}});
   at::manual_seed(11);
   Outcome outcome;
   outcome.loss = training->run_step({toy_batch(3, 1), toy_batch(4, 2)}).total();
@@ -35,8 +35,8 @@ Outcome train(const std::string& recompute, const std::string& keys = kDropout) 
 
 TEST(Recompute, RefusesWhatIsNoNumberOfUnits) {
   for (const char* wrong : {"some", "6", "-1", "2x", ""})
-    EXPECT_ERROR(make_single(make_toy(), {"fp32", wrong, 42}), WEFT_INVALID_ARGUMENT, "recompute is \"",
-                 wrong, "up to 5");
+    EXPECT_ERROR(make_single(make_toy(), {.booster = {.recompute = wrong}}), WEFT_INVALID_ARGUMENT,
+                 "recompute is \"", wrong, "up to 5");
 }
 
 TEST(Recompute, ChangesNoBitWithDropout) {
@@ -66,7 +66,7 @@ TEST(Recompute, RunsTheFirstUnitsTwice) {
 
 TEST(Recompute, LeavesEvaluationAlone) {
   const auto model = make_toy(kDropout);
-  const auto training = make_single(model, {"fp32", "all", 42});
+  const auto training = make_single(model, {.booster = {.recompute = "all"}});
   training->run_forward({toy_batch(3, 1)});
   EXPECT_EQ(model->runs().at("blocks.1"), 1);
 }
@@ -74,14 +74,15 @@ TEST(Recompute, LeavesEvaluationAlone) {
 TEST(Recompute, RefusesAUnitThatChangesItsInputInPlace) {
   const auto model = make_toy();
   model->spoil_input();
-  const auto training = make_single(model, {"fp32", "all", 42});
+  const auto training = make_single(model, {.booster = {.recompute = "all"}});
   EXPECT_ERROR(training->run_step({toy_batch(3, 1)}), WEFT_INVALID_ARGUMENT, "blocks.1", "\"x\"", "in place");
 }
 
 TEST(Recompute, WorksInTheCallersOwnLoopOverSeveralForwards) {
   std::map<std::string, at::Tensor> gradients[2];
   for (const bool recompute : {false, true}) {
-    const auto training = make_single(make_toy(kDropout), {"fp32", recompute ? "all" : "off", 42});
+    const auto training =
+        make_single(make_toy(kDropout), {.booster = {.recompute = recompute ? "all" : "off"}});
     at::manual_seed(5);
     const at::Tensor first = training->forward(toy_batch(3, 1)).at("logits").square().mean();
     const at::Tensor second = training->forward(toy_batch(3, 2)).at("logits").square().mean();
@@ -95,7 +96,8 @@ TEST(Recompute, WorksInTheCallersOwnLoopOverSeveralForwards) {
 TEST(Recompute, KeepsNoActivationsOfTheUnits) {
   const auto held_after_forward = [](const char* recompute) {
     count_memory();
-    const auto training = make_single(make_toy("\"blocks\": 8, \"width\": 32"), {"fp32", recompute, 42});
+    const auto training =
+        make_single(make_toy("\"blocks\": 8, \"width\": 32"), {.booster = {.recompute = recompute}});
     const Batch batch = toy_batch(64, 1);
     const int64_t before = allocated_bytes();
     const State outputs = training->forward(batch);

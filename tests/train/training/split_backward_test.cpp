@@ -35,8 +35,8 @@ class Vee {
         stage(static_cast<uint32_t>(world.rank())) {
     recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 1; };
     TrainingOptions options;
-    options.pipeline = stages_of(world);
-    options.recompute = recompute;
+    options.host.pipeline = stages_of(world);
+    options.booster.recompute = recompute;
     training = make_training(world, make_toy(keys, at::kDouble), recorder, options);
     recorder.events.clear();
   }
@@ -252,8 +252,8 @@ TEST(SplitBackwards, SumTheGradientsOfALayerThatStagesShare) {
       Recorder recorder;
       recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 1; };
       TrainingOptions options;
-      options.pipeline = {.size = 2, .style = "zbv", .chunks = 2};
-      options.recompute = recompute;
+      options.host.pipeline = {.size = 2, .style = "zbv", .chunks = 2};
+      options.booster.recompute = recompute;
       const auto training = make_training(world, std::make_shared<SharedLayer>(), recorder, options);
       ASSERT_TRUE(training->bindings().find_param("block1.weight")->across_stages);
       recorder.events.clear();

@@ -18,7 +18,7 @@ inline std::shared_ptr<Training> make_stages(const World& world, Recorder& recor
     mesh->size[WEFT_AXIS_DATA] = static_cast<uint32_t>(world.size()) / mesh->size[WEFT_AXIS_PIPELINE];
   };
   TrainingOptions options;
-  options.pipeline = std::move(pipeline);
+  options.host.pipeline = std::move(pipeline);
   return make_training(world, std::move(model), recorder, options);
 }
 

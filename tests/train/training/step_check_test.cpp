@@ -170,7 +170,7 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereTheirValuesDiffer, 2, 3) {
   for (const bool differs : {false, true}) {
     Recorder recorder;
     TrainingOptions options;
-    if (differs && world.rank() == 1) options.seed = 7;
+    if (differs && world.rank() == 1) options.booster.seed = 7;
     const auto training = make_training(world, make_toy(), recorder, options);
     if (!differs) {
       training->bindings().check_replicas(Bindings::Origin::kBoosted);
@@ -223,8 +223,8 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereRanksDivideThemElsewhere, 4) {
       }
     };
     TrainingOptions options;
-    options.tensor_size = 2;
-    if (differs && world.rank() == 3) options.seed = 7;
+    options.host.plan_flags.tensor = 2;
+    if (differs && world.rank() == 3) options.booster.seed = 7;
     const auto training = make_training(world, make_toy(), recorder, options, [](const Mesh&) {
       plan::Plan whole;
       whole.architecture = "ToyModel";
