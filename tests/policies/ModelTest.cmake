@@ -57,7 +57,7 @@ function(weft_add_training_test family)
   add_library(${trials} OBJECT trials.cpp ${arg_TRIALS})
   weft_use_tests_pch(${trials})
   target_link_libraries(${trials} PUBLIC weft_training_support weft_base PRIVATE weft_warnings nlohmann_json::nlohmann_json)
-  weft_add_rank_test(NAME ${family}_training LABELS parity SOURCES ${arg_SOURCES}
+  weft_add_rank_test(NAME ${family}_training LABELS parity matrix SOURCES ${arg_SOURCES}
     LIBRARIES ${trials} weft_class_cases weft_family_training weft_host)
   weft_add_rank_test(NAME ${family}_sim LABELS sim SOURCES
     LIBRARIES ${trials} weft_class_cases weft_family_sim weft_sim_ranks weft_host)

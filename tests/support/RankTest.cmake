@@ -40,7 +40,7 @@ endfunction()
 # plugin_<STRATEGY>: the strategy, found by name, with the models and comparisons of weft_training_support.
 function(weft_add_strategy_test strategy)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SECONDS" "SOURCES;LIBRARIES")
-  weft_add_rank_test(NAME plugin_${strategy} LABELS parity SECONDS ${arg_SECONDS}
+  weft_add_rank_test(NAME plugin_${strategy} LABELS parity matrix SECONDS ${arg_SECONDS}
     SOURCES ${arg_SOURCES} LIBRARIES weft_training_support weft_base weft_host ${arg_LIBRARIES})
   add_dependencies(plugin_${strategy} weft_plugin_${strategy} weft_plugin_gpt2)
 endfunction()
