@@ -116,11 +116,10 @@ class EngineVerb {
     if (arguments_.contains("booster"))
       throw UsageError("--config and --booster exclude each other; give one");
     const std::string path = arguments_["config"];
-    const std::optional<std::string> handed =
-        launch::is_launched_by_itself() ? environment(kConfigVariable) : std::nullopt;
-    const std::string text = handed ? *handed : read_file(path, kLargestConfig);
-    config_text_ = text;
-    json given = read_config(name_, text, path);
+    if (path.empty()) throw UsageError("--config is empty: give a path, or leave it out");
+    config_text_ = launch::is_launched_by_itself() ? environment(kConfigVariable) : std::nullopt;
+    if (!config_text_) config_text_ = read_config_file(path);
+    json given = read_config(name_, *config_text_, path);
     for (const auto& [name, value] : arguments_.items())
       for (const std::string& other : find_job_option(name_, name)->excludes) given.erase(other);
     for (const auto& [name, value] : given.items()) {
@@ -132,6 +131,12 @@ class EngineVerb {
       else if (!arguments_.contains(name) && !is_excluded)
         arguments_[name] = value;
     }
+  }
+
+  static std::string read_config_file(const std::string& path) try {
+    return read_file(path, kLargestConfig);
+  } catch (const Error& error) {
+    fail(error.status(), "--config: {}", error.what());
   }
 
   // Adds the key=value of the file whose keys no flag gives.
