@@ -90,8 +90,7 @@ void cut_alike(PlannedParameter& factor, size_t dim, const PlannedParameter& wei
 
 // Shards the factor that has the dimension along which the layer is split; the other factor is replicated.
 void cut(PlannedNode& node, const weft::plan::CutRequest& request, std::vector<std::string>& problems) {
-  const uint32_t mode = request.sizes.sequence_mode;
-  if (mode == WEFT_SEQUENCE_SPLIT_GATHER || mode == WEFT_SEQUENCE_RING) {
+  if (request.sizes.sequence_mode != "whole" && request.sizes.sequence == 1) {
     problems.push_back(
         "cannot have a low-rank adapter where tensor-parallel ranks split sequences (split_gather and ring "
         "compute a layer's product while they gather its input); use all_to_all or ring_attn");

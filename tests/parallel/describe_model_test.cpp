@@ -146,7 +146,7 @@ TEST(DescribeModel, PlansEveryGpt2Class) {
         EXPECT_EQ(canonical_text(plan), canonical_text(wanted)) << architecture << " on " << size;
         EXPECT_EQ(plan.digest, wanted.digest);
       }
-      const ParallelSizes split = {.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER};
+      const ParallelSizes split = {.tensor = 2, .sequence_mode = "split_gather"};
       EXPECT_EQ(build_plan(describe_model(*model), gpt2_policy(), split).on_split_sequence,
                 build_plan(invented.describe(), gpt2_policy(), split).on_split_sequence);
     }

@@ -5,6 +5,7 @@
 #include "layers/linear.hpp"
 #include "layers/random_stream.hpp"
 #include "operations/registry.hpp"
+#include "sequence_modes/sequence_mode.hpp"
 #include "streams/attention_block.hpp"
 #include "streams/residual_stream.hpp"
 #include "streams/vocabulary_loss.hpp"
@@ -80,6 +81,12 @@ TEST(Transformations, EachHasTheHalfThatChangesLayers) {
   for (const plan::Transformation& transformation : plan::transformations())
     EXPECT_NE(operations::transformer(transformation.name), nullptr) << transformation.name;
   EXPECT_EQ(operations::transformer("nobody"), nullptr);
+}
+
+TEST(SequenceModes, EachHasAResidualStream) {
+  for (const plan::SequenceMode& mode : plan::sequence_modes())
+    EXPECT_NE(parallel::stream_maker(mode.name), nullptr) << mode.name;
+  EXPECT_EQ(parallel::stream_maker("nobody"), nullptr);
 }
 
 // A norm of heads without parameters has no gradients to sum.
@@ -191,7 +198,7 @@ WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
   nn::Linear first(mine(w1, 1), {}, Layout::kInOut), second(mine(w2, 0), bias.clone(), Layout::kInOut);
   EXPECT_EQ(first.weight.sizes(), (at::IntArrayRef{256, 512}));
   EXPECT_EQ(second.weight.sizes(), (at::IntArrayRef{512, 256}));
-  const auto stream = parallel::whole_residual_stream("", world.communicator());
+  const auto stream = parallel::stream_maker("whole")({.tensor = world.communicator()});
   install("weft.linear_column/1", {first, world.communicator(), stream});
   install("weft.linear_row/1", {second, world.communicator(), stream});
   const Tensor own_x = leaf(x);
@@ -204,7 +211,7 @@ WEFT_RANKS_TEST(TensorParallel, ColumnsThenRowsAreTheWholeProduct, 2) {
 // Three layers that read one tensor must reduce its gradient once.
 WEFT_RANKS_TEST(TensorParallel, ASharedInputIsReducedOnce, 2) {
   for (const bool shared : {false, true}) {
-    const auto stream = parallel::whole_residual_stream("", world.communicator());
+    const auto stream = parallel::stream_maker("whole")({.tensor = world.communicator()});
     const auto input = stream->input(3);
     std::vector<nn::Linear> layers;
     for (int i = 0; i < 3; ++i) {
@@ -231,7 +238,8 @@ WEFT_RANKS_TEST(RingAttention, SeesNothingBeforeAWindowOfPadding, 2, 3) {
   constexpr int64_t kPositions = 12, kPadding = 4;
   nn::ForwardContext context({nn::Sequence{"", kPositions, 2, {}}}, 1);
   const nn::RunningUnit unit(context, 0);
-  const auto stream = parallel::ring_attention_residual_stream("", {}, world.communicator(), 1);
+  const auto stream =
+      parallel::stream_maker("ring_attn")({.along = world.communicator(), .order = Segments::Order::kZigzag});
   const auto operation = stream->attention(stream);
   const nn::AttentionOptions options = {.causal = true, .window = 2};
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {

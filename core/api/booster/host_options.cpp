@@ -18,6 +18,7 @@
 #include "schedule/check.hpp"
 #include "schedule/make.hpp"
 #include "schedule/text.hpp"
+#include "sequence_modes/sequence_mode.hpp"
 #include "training/stages.hpp"
 #include "transformations/transformation.hpp"
 
@@ -222,8 +223,7 @@ void take_forms(const Listed& listed, const json& given, plan::ParallelSizes& fl
   };
   for (const plan::Transformation& form : plan::transformations())
     if (!form.wanted) take(form.option, flags.*form.flag);
-  if (flags.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER)
-    take("enable_sequence_overlap", flags.sequence_overlap);
+  if (plan::sequence_mode_of(flags).takes_overlap) take("enable_sequence_overlap", flags.sequence_overlap);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "install/installers.hpp"
 #include "layers/random_stream.hpp"
 #include "operations/registry.hpp"
+#include "sequence_modes/sequence_mode.hpp"
 #include "streams/summed_gradient.hpp"
 #include "weft/nn/rms_norm.hpp"
 #include "weft/nn/site.hpp"
@@ -224,18 +225,14 @@ namespace {
 
 std::shared_ptr<ResidualStream> make_stream(const std::string& name, const plan::ParallelSizes& sizes,
                                             const Communicator& tensor, const Communicator& sequence) {
-  switch (sizes.sequence_mode) {
-    case WEFT_SEQUENCE_SPLIT_GATHER:
-      return split_residual_stream(name, tensor, sizes.sequence_overlap);
-    case WEFT_SEQUENCE_RING:
-      return ring_residual_stream(name, tensor);
-    case WEFT_SEQUENCE_ALL_TO_ALL:
-      return head_scatter_residual_stream(name, tensor, sequence);
-    case WEFT_SEQUENCE_RING_ATTENTION:
-      return ring_attention_residual_stream(name, tensor, sequence, static_cast<int>(sizes.inner_ring));
-    default:
-      return whole_residual_stream(name, tensor);
-  }
+  const MakeStream make = stream_maker(sizes.sequence_mode);
+  if (make == nullptr) fail(WEFT_INTERNAL, "the sequence mode {} has no stream", sizes.sequence_mode);
+  return make({.sequence = name,
+               .tensor = tensor,
+               .along = sequence,
+               .order = plan::sequence_mode_of(sizes).order,
+               .overlaps = sizes.sequence_overlap,
+               .inner_ring = static_cast<int>(sizes.inner_ring)});
 }
 
 }  // namespace

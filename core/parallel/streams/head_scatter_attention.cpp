@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "base/text.hpp"
-#include "streams/attention.hpp"
 #include "streams/node.hpp"
 #include "streams/stream_attention.hpp"
+#include "streams/whole_residual_stream.hpp"
 
 namespace weft::parallel {
 
@@ -60,6 +60,10 @@ at::Tensor by_positions(const at::Tensor& x, const Positions& positions) {
   return received.view({ranks, batch, own, heads, size}).permute({1, 2, 0, 3, 4}).contiguous();
 }
 
+// Attention by all-to-all (Jacobs et al., DeepSpeed Ulysses, arXiv:2309.14509): before attention the ranks
+// exchange positions for heads, so that each attends to the whole sequence with its own heads; afterwards
+// they exchange back. The number of heads must be a multiple of the number of ranks. If there are fewer heads
+// of keys and values than ranks, they are repeated.
 class HeadScatterAttention final : public StreamAttention {
  public:
   using StreamAttention::StreamAttention;
@@ -103,11 +107,26 @@ class HeadScatterAttention final : public StreamAttention {
   }
 };
 
+class AllToAllResidualStream final : public WholeResidualStream {
+ public:
+  explicit AllToAllResidualStream(const StreamSetting& setting)
+      : WholeResidualStream(setting, Positions(setting.along, setting.order)) {}
+  std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source) override {
+    return std::make_shared<HeadScatterAttention>(shared_from_this(), source);
+  }
+  // This rank's heads.
+  BiasPart bias_part(int64_t heads, int64_t total) const override {
+    const Communicator& ranks = positions().ranks();
+    const int64_t own = heads / ranks.size();
+    return {total, {{0, total}}, {ranks.rank() * own, own}};
+  }
+};
+
 }  // namespace
 
-std::shared_ptr<nn::AttentionOperation> head_scatter_attention(std::shared_ptr<ResidualStream> stream,
-                                                               std::shared_ptr<ResidualStream> source) {
-  return std::make_shared<HeadScatterAttention>(std::move(stream), std::move(source));
+// The stream is split over the ranks of the sequence axis; the tensor ranks hold the same positions.
+std::shared_ptr<ResidualStream> make_all_to_all(const StreamSetting& setting) {
+  return std::make_shared<AllToAllResidualStream>(setting);
 }
 
 }  // namespace weft::parallel

@@ -1,6 +1,6 @@
 // The residual stream: the activations that pass from one tensor-parallel region to the next. A stream
 // decides whether every rank holds all positions or a part of them, and how activations enter and leave a
-// region. plan/traffic.cpp counts what each stream sends.
+// region. Its sequence mode (core/plans/sequence_modes) lists what it sends.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "streams/positions.hpp"
@@ -107,31 +108,18 @@ class ResidualStream : public std::enable_shared_from_this<ResidualStream> {
   const int64_t times_counted_;
 };
 
-// The functions below make the residual stream of the sequence that Model::lengths calls `sequence`; `ranks`
-// are the ranks of the tensor axis.
+// What a residual stream is made of.
+struct StreamSetting {
+  std::string sequence = {};                          // which passes through it, as Model::lengths calls it
+  Communicator tensor = {};                           // the ranks of the tensor axis
+  Communicator along = {};                            // the ranks of the sequence axis
+  Segments::Order order = Segments::Order::kInOrder;  // of the positions, if they are split
+  bool overlaps = false;                              // the option enable_sequence_overlap
+  int inner_ring = 1;                                 // a divisor of the number of ranks of the sequence axis
+};
 
-// Returns a stream of which every rank holds all positions.
-std::shared_ptr<ResidualStream> whole_residual_stream(std::string sequence, Communicator ranks);
-
-// Returns a stream that is split, in order, over the ranks of the sequence axis `along`; the tensor ranks
-// hold the same positions. Attention is head_scatter_attention.
-std::shared_ptr<ResidualStream> head_scatter_residual_stream(std::string sequence, Communicator ranks,
-                                                             Communicator along);
-// Returns a stream that is split, in zigzag order, over the ranks of the sequence axis `along`; the tensor
-// ranks hold the same positions. Attention is ring_attention.
-std::shared_ptr<ResidualStream> ring_attention_residual_stream(std::string sequence, Communicator ranks,
-                                                               Communicator along, int inner_ring);
-
-// Returns a stream that is split along the sequence (dimension 1) over the tensor ranks (Korthikanti et al.,
-// Reducing activation recomputation in large transformer models, 2022, section 4.2.2). Entering a region is
-// an all-gather, leaving it a reduce-scatter, and the reverse in backward. The gathered input of a layer is
-// not kept: backward gathers it again for the gradient of the weight, with `overlaps` while it computes the
-// gradient of the input.
-std::shared_ptr<ResidualStream> split_residual_stream(std::string sequence, Communicator ranks,
-                                                      bool overlaps);
-
-// Returns a split_residual_stream that enters and leaves regions in a ring: parts travel from rank to rank
-// while each rank computes with the part that it has.
-std::shared_ptr<ResidualStream> ring_residual_stream(std::string sequence, Communicator ranks);
+// Returns the function that makes the residual stream of a sequence mode, null if the mode has none.
+using MakeStream = std::shared_ptr<ResidualStream> (*)(const StreamSetting& setting);
+MakeStream stream_maker(std::string_view mode);
 
 }  // namespace weft::parallel

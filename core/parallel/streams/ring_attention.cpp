@@ -17,10 +17,10 @@
 #include "base/text.hpp"
 #include "device/autocast.hpp"
 #include "device/tensors.hpp"
-#include "streams/attention.hpp"
 #include "streams/attention_block.hpp"
 #include "streams/route.hpp"
 #include "streams/stream_attention.hpp"
+#include "streams/whole_residual_stream.hpp"
 #include "weft/nn/forward_context.hpp"
 #include "weft/nn/masks.hpp"
 
@@ -265,6 +265,9 @@ class RingNode final : public torch::autograd::Node {
   SavedVariable saved_[4];
 };
 
+// Ring attention (Liu et al., Ring attention with blockwise transformers, arXiv:2310.01889): keys and values
+// travel from rank to rank, and the results of their blocks are merged by log-sum-exp. `inner` neighbours
+// form an inner ring: keys and values pass all ranks of it before they move to the next inner ring.
 class RingAttention final : public StreamAttention {
  public:
   RingAttention(std::shared_ptr<ResidualStream> stream, std::shared_ptr<ResidualStream> source, int inner)
@@ -334,12 +337,26 @@ class RingAttention final : public StreamAttention {
   const Route route_;
 };
 
+class RingAttentionResidualStream final : public WholeResidualStream {
+ public:
+  explicit RingAttentionResidualStream(const StreamSetting& setting)
+      : WholeResidualStream(setting, Positions(setting.along, setting.order)),
+        inner_ring_(setting.inner_ring) {}
+  std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source) override {
+    return std::make_shared<RingAttention>(shared_from_this(), source, inner_ring_);
+  }
+  // This rank's queries.
+  BiasPart bias_part(int64_t heads, int64_t total) const override { return {total, own(total), {0, heads}}; }
+
+ private:
+  const int inner_ring_;
+};
+
 }  // namespace
 
-std::shared_ptr<nn::AttentionOperation> ring_attention(std::shared_ptr<ResidualStream> stream,
-                                                       std::shared_ptr<ResidualStream> source,
-                                                       int inner_ring) {
-  return std::make_shared<RingAttention>(std::move(stream), std::move(source), inner_ring);
+// The stream is split over the ranks of the sequence axis; the tensor ranks hold the same positions.
+std::shared_ptr<ResidualStream> make_ring_attn(const StreamSetting& setting) {
+  return std::make_shared<RingAttentionResidualStream>(setting);
 }
 
 }  // namespace weft::parallel

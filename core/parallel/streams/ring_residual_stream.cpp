@@ -56,10 +56,11 @@ class ScatteredProduct final : public torch::autograd::Node {
   const Positions positions_;
 };
 
+// Enters and leaves regions in a ring: parts travel from rank to rank while each rank computes with the part
+// that it has.
 class RingResidualStream final : public SplitResidualStream {
  public:
-  RingResidualStream(std::string sequence, Communicator ranks)
-      : SplitResidualStream(std::move(sequence), std::move(ranks), false) {}
+  explicit RingResidualStream(const StreamSetting& setting) : SplitResidualStream(setting, false) {}
 
   at::Tensor leave_product(const nn::Linear& layer, const at::Tensor& x) override {
     if (layer.product != nullptr)
@@ -122,8 +123,8 @@ class RingResidualStream final : public SplitResidualStream {
 
 }  // namespace
 
-std::shared_ptr<ResidualStream> ring_residual_stream(std::string sequence, Communicator ranks) {
-  return std::make_shared<RingResidualStream>(std::move(sequence), std::move(ranks));
+std::shared_ptr<ResidualStream> make_ring(const StreamSetting& setting) {
+  return std::make_shared<RingResidualStream>(setting);
 }
 
 }  // namespace weft::parallel

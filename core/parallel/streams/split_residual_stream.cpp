@@ -156,9 +156,9 @@ class SplitInput final : public RegionInput {
 
 }  // namespace
 
-SplitResidualStream::SplitResidualStream(std::string sequence, Communicator ranks, bool overlaps)
-    : ResidualStream(std::move(sequence), Positions(ranks, Positions::Order::kInOrder), 1),
-      ranks_(std::move(ranks)),
+SplitResidualStream::SplitResidualStream(const StreamSetting& setting, bool overlaps)
+    : ResidualStream(setting.sequence, Positions(setting.tensor, setting.order), 1),
+      ranks_(setting.tensor),
       overlaps_(overlaps) {}
 
 at::Tensor SplitResidualStream::leave(const at::Tensor& partial) {
@@ -210,9 +210,8 @@ std::function<at::Tensor()> SplitResidualStream::start_gathering(const at::Tenso
   return positions_->start_gathering(x, total);
 }
 
-std::shared_ptr<ResidualStream> split_residual_stream(std::string sequence, Communicator ranks,
-                                                      bool overlaps) {
-  return std::make_shared<SplitResidualStream>(std::move(sequence), std::move(ranks), overlaps);
+std::shared_ptr<ResidualStream> make_split_gather(const StreamSetting& setting) {
+  return std::make_shared<SplitResidualStream>(setting, setting.overlaps);
 }
 
 }  // namespace weft::parallel

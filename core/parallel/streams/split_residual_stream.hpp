@@ -1,4 +1,4 @@
-// The class behind split_residual_stream(), from which ring_residual_stream() derives.
+// The stream of the sequence mode split_gather, from which that of ring derives.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,14 @@
 
 namespace weft::parallel {
 
+// A stream that is split along the sequence (dimension 1) over the tensor ranks (Korthikanti et al., Reducing
+// activation recomputation in large transformer models, 2022, section 4.2.2). Entering a region is an
+// all-gather, leaving it a reduce-scatter, and the reverse in backward. The gathered input of a layer is not
+// kept: backward gathers it again for the gradient of the weight, with `overlaps` while it computes the
+// gradient of the input.
 class SplitResidualStream : public ResidualStream {
  public:
-  SplitResidualStream(std::string sequence, Communicator ranks, bool overlaps);
+  SplitResidualStream(const StreamSetting& setting, bool overlaps);
   at::Tensor leave(const at::Tensor& partial) override;
   at::Tensor enter(const at::Tensor& x) override;
   std::shared_ptr<RegionInput> input(int64_t readers) override;

@@ -1,10 +1,9 @@
 #include <utility>
 
 #include "layers/linear.hpp"
-#include "streams/attention.hpp"
 #include "streams/node.hpp"
 #include "streams/region.hpp"
-#include "streams/residual_stream.hpp"
+#include "streams/whole_residual_stream.hpp"
 
 namespace weft::parallel {
 
@@ -68,69 +67,27 @@ class WholeInput final : public RegionInput {
   const int64_t readers_;
 };
 
-class WholeResidualStream : public ResidualStream {
- public:
-  WholeResidualStream(std::string sequence, Communicator ranks, std::optional<Positions> positions)
-      : ResidualStream(std::move(sequence), positions, positions ? positions->ranks().size() : 1),
-        ranks_(std::move(ranks)) {}
-  at::Tensor leave(const at::Tensor& partial) override { return parallel::leave(partial, ranks_); }
-  at::Tensor enter(const at::Tensor& x) override { return parallel::enter(x, ranks_); }
-  std::shared_ptr<RegionInput> input(int64_t readers) override {
-    return std::make_shared<WholeInput>(ranks_, readers);
-  }
-  at::Tensor parameter(const at::Tensor& parameter) override { return parameter; }
-
- private:
-  Communicator ranks_;
-};
-
-class HeadScatterResidualStream final : public WholeResidualStream {
- public:
-  HeadScatterResidualStream(std::string sequence, Communicator ranks, Communicator along)
-      : WholeResidualStream(std::move(sequence), std::move(ranks),
-                            Positions(std::move(along), Positions::Order::kInOrder)) {}
-  std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source) override {
-    return head_scatter_attention(shared_from_this(), source);
-  }
-  // This rank's heads.
-  BiasPart bias_part(int64_t heads, int64_t total) const override {
-    const Communicator& ranks = positions().ranks();
-    const int64_t own = heads / ranks.size();
-    return {total, {{0, total}}, {ranks.rank() * own, own}};
-  }
-};
-
-class RingAttentionResidualStream final : public WholeResidualStream {
- public:
-  RingAttentionResidualStream(std::string sequence, Communicator ranks, Communicator along, int inner_ring)
-      : WholeResidualStream(std::move(sequence), std::move(ranks),
-                            Positions(std::move(along), Positions::Order::kZigzag)),
-        inner_ring_(inner_ring) {}
-  std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source) override {
-    return ring_attention(shared_from_this(), source, inner_ring_);
-  }
-  // This rank's queries.
-  BiasPart bias_part(int64_t heads, int64_t total) const override { return {total, own(total), {0, heads}}; }
-
- private:
-  const int inner_ring_;
-};
-
 }  // namespace
 
-std::shared_ptr<ResidualStream> whole_residual_stream(std::string sequence, Communicator ranks) {
-  return std::make_shared<WholeResidualStream>(std::move(sequence), std::move(ranks), std::nullopt);
+WholeResidualStream::WholeResidualStream(const StreamSetting& setting, std::optional<Positions> positions)
+    : ResidualStream(setting.sequence, positions, positions ? positions->ranks().size() : 1),
+      ranks_(setting.tensor) {}
+
+at::Tensor WholeResidualStream::leave(const at::Tensor& partial) {
+  return parallel::leave(partial, ranks_);
 }
 
-std::shared_ptr<ResidualStream> head_scatter_residual_stream(std::string sequence, Communicator ranks,
-                                                             Communicator along) {
-  return std::make_shared<HeadScatterResidualStream>(std::move(sequence), std::move(ranks), std::move(along));
+at::Tensor WholeResidualStream::enter(const at::Tensor& x) {
+  return parallel::enter(x, ranks_);
 }
 
-std::shared_ptr<ResidualStream> ring_attention_residual_stream(std::string sequence, Communicator ranks,
-                                                               Communicator along, int inner_ring) {
-  return std::make_shared<RingAttentionResidualStream>(std::move(sequence), std::move(ranks),
-                                                       std::move(along), inner_ring);
+std::shared_ptr<RegionInput> WholeResidualStream::input(int64_t readers) {
+  return std::make_shared<WholeInput>(ranks_, readers);
+}
+
+// Every rank holds all positions.
+std::shared_ptr<ResidualStream> make_whole(const StreamSetting& setting) {
+  return std::make_shared<WholeResidualStream>(setting);
 }
 
 }  // namespace weft::parallel

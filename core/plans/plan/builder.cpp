@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "operations/registry.hpp"
 #include "plan/problems.hpp"
+#include "sequence_modes/sequence_mode.hpp"
 
 using weft::plan::Attribute;
 using weft::plan::ConfigView;
@@ -189,7 +190,7 @@ weft_parallel parallel(const ParallelSizes& sizes) {
   given.flash_attention = sizes.flash_attention;
   given.jit_fused = sizes.jit_fused;
   given.parallel_output = sizes.parallel_output;
-  given.sequence_mode = sizes.sequence_mode;
+  given.sequence_mode = sequence_mode_of(sizes).known_as;
   return given;
 }
 

@@ -161,10 +161,10 @@ std::string explain(const Plan& plan) {
   const std::string policy = plan.policy.empty()
                                  ? std::string("no policy, so every operation is the model's own")
                                  : fmt::format("policy {}", plan.policy);
-  static constexpr const char* kModes[] = {"", ", split_gather", ", ring", ", all_to_all", ", ring_attn"};
+  const std::string_view mode = plan.sizes.sequence_mode;
   std::string text =
       fmt::format("plan of {} ({}), tensor_size {}, sequence_size {}{}\n", plan.architecture, policy,
-                  plan.sizes.tensor, plan.sizes.sequence, kModes[plan.sizes.sequence_mode]);
+                  plan.sizes.tensor, plan.sizes.sequence, mode == "whole" ? "" : fmt::format(", {}", mode));
   std::vector<Row> rows;
   for (const Replacement& entry : plan.replacements) {
     rows.push_back(

@@ -226,8 +226,7 @@ void add_missing(const Plan& plan, std::vector<std::string>& reasons) {
                     "enable_sequence_parallelism false",
                     plan.policy, what, fmt::join(operations, " or ")));
   };
-  if (plan.sizes.sequence_mode != WEFT_SEQUENCE_WHOLE)
-    require({Fact::kEndsSequence}, "that ends a split sequence");
+  if (plan.sizes.sequence_mode != "whole") require({Fact::kEndsSequence}, "that ends a split sequence");
   if (plan.sizes.sequence == 1) return;
   require({Fact::kBeginsSequence, Fact::kSplitsSequence}, "that begins a split sequence");
   require({Fact::kAttends}, "for attention to all positions");

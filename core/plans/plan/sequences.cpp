@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operations/registry.hpp"
+#include "sequence_modes/sequence_mode.hpp"
 
 namespace weft::plan {
 
@@ -70,8 +71,7 @@ std::vector<std::string> Sequences::never_split() const {
 }
 
 bool splits_over_tensor_axis(const ParallelSizes& sizes) {
-  return sizes.tensor > 1 &&
-         (sizes.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER || sizes.sequence_mode == WEFT_SEQUENCE_RING);
+  return sizes.tensor > 1 && sequence_mode_of(sizes).axis == SequenceMode::Axis::kTensor;
 }
 
 bool splits_sequences(const ParallelSizes& sizes) {

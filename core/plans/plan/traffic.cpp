@@ -13,60 +13,30 @@ namespace {
 
 using Kind = Transfer::Kind;
 
-// One call of a collective.
-struct Message {
-  enum class Pass { kForward, kBackward };
-  enum class Amount {
-    kRegion,      // the positions that the rank has inside tensor-parallel regions
-    kHead,        // the positions for which the rank computes logits
-    kPart,        // the rank's part of the positions, padded to the largest part
-    kAllButNext,  // in a ring: the parts of all ranks but the next one
-    kAllButOwn,   // in a ring: the parts of all other ranks
-    kAttention,   // see bytes_of_attention()
-    kGradients,   // the gradients of the module's parameters
-  };
-  Pass pass;
-  Collective collective;
-  Amount amount;
-};
-
 // Returns the collectives that the residual stream for these sizes calls for a transfer.
 std::vector<Message> messages_of(Kind kind, const ParallelSizes& sizes) {
   using enum Message::Pass;
   using enum Message::Amount;
   using enum Collective;
-  const bool split = splits_over_tensor_axis(sizes);
-  const bool ring = split && sizes.sequence_mode == WEFT_SEQUENCE_RING;
-  const Collective attending =
-      sizes.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL ? Collective::kAllToAll : Collective::kSend;
+  const SequenceMode& mode = sequence_mode_of(sizes);
   switch (kind) {
     case Kind::kEnterLinear:
     case Kind::kEnterLinearShared:
-      if (ring)
-        return {{kForward, kSend, kAllButNext},
-                {kBackward, kSend, kAllButNext},
-                {kBackward, kReduceScatter, kPart}};
-      if (split)
-        return {{kForward, kAllGather, kPart},
-                {kBackward, kAllGather, kPart},
-                {kBackward, kReduceScatter, kPart}};
-      return {{kBackward, kAllReduce, kRegion}};
+      return mode.regions.enter_linear;
     case Kind::kEnter:
-      if (split) return {{kForward, kAllGather, kPart}, {kBackward, kReduceScatter, kPart}};
-      return {{kBackward, kAllReduce, kRegion}};
+      return mode.regions.enter;
     case Kind::kLeaveLinear:
+      return mode.regions.leave_linear;
     case Kind::kLeave:
-      if (ring && kind == Kind::kLeaveLinear)
-        return {{kForward, kSend, kAllButOwn}, {kBackward, kSend, kAllButNext}};
-      if (split) return {{kForward, kReduceScatter, kPart}, {kBackward, kAllGather, kPart}};
-      return {{kForward, kAllReduce, kRegion}};
+      return mode.regions.leave;
     case Kind::kSplit:
       return {{kBackward, kAllGather, kPart}};
     case Kind::kEnd:
       return {{kForward, kAllGather, kPart}};
     case Kind::kAttend:
     case Kind::kAttendSource:
-      return {{kForward, attending, kAttention}, {kBackward, attending, kAttention}};
+      return {{kForward, mode.attention.collective, kAttention},
+              {kBackward, mode.attention.collective, kAttention}};
     case Kind::kEnterHead:
       return {{kBackward, kAllReduce, kHead}};
     case Kind::kLogits:
@@ -87,9 +57,7 @@ int64_t reduced(int64_t bytes, int64_t ranks) {
 }
 
 Segments segments_of(const ParallelSizes& sizes) {
-  if (splits_over_tensor_axis(sizes)) return {sizes.tensor, Segments::Order::kInOrder};
-  const bool zigzag = sizes.sequence_mode == WEFT_SEQUENCE_RING_ATTENTION;
-  return {sizes.sequence, zigzag ? Segments::Order::kZigzag : Segments::Order::kInOrder};
+  return {splits_over_tensor_axis(sizes) ? sizes.tensor : sizes.sequence, sequence_mode_of(sizes).order};
 }
 
 // Counts the bytes that the first rank sends.
@@ -157,30 +125,16 @@ class Counter {
   }
 
   int64_t bytes_of_attention(const PlannedTransfer& transfer, Message::Pass pass) const {
-    const bool forward = pass == Message::Pass::kForward;
     const SequenceShape &of = sequence(transfer.sequence), &from = sequence(transfer.source);
-    const int64_t queries = transfer.width * of.rows, keys = transfer.source_width * from.rows;
-    if (plan_.sizes.sequence_mode == WEFT_SEQUENCE_RING_ATTENTION) {
-      const int64_t travelling = keys * (from.positions - segments_.count(last_visited(), from.positions));
-      // The gradients of all keys and values pass through each rank.
-      return travelling * size_ + (forward ? 0 : keys * from.positions * exact());
-    }
-    // A rank sends the other heads of its own positions, or its heads of the other positions.
-    const int64_t ranks = segments_.ranks;
-    const auto heads = [&](int64_t total) { return segments_.count(0, total) * (ranks - 1); };
-    const auto others = [&](int64_t total) { return total - segments_.count(0, total); };
-    const int64_t result = queries / ranks * (forward ? others(of.positions) : heads(of.positions));
-    const int64_t inputs =
-        forward ? queries / ranks * heads(of.positions) + keys / ranks * heads(from.positions)
-                : queries / ranks * others(of.positions) + keys / ranks * others(from.positions);
-    return (result + inputs) * size_;
-  }
-
-  // Returns the rank whose keys and values the first rank does not pass on, because they visit it last
-  // (parallel/route.hpp).
-  int64_t last_visited() const {
-    const int64_t inner = plan_.sizes.inner_ring, groups = segments_.ranks / inner;
-    return 1 % groups * inner + groups % inner;
+    const AttentionShape attention = {.queries = transfer.width * of.rows,
+                                      .keys = transfer.source_width * from.rows,
+                                      .positions = of.positions,
+                                      .source_positions = from.positions,
+                                      .element_size = size_,
+                                      .exact_size = exact(),
+                                      .segments = segments_,
+                                      .inner_ring = plan_.sizes.inner_ring};
+    return sequence_mode_of(plan_.sizes).attention.bytes(attention, pass);
   }
 
   // Returns the bytes of an element where half precision is not enough.
@@ -194,7 +148,7 @@ class Counter {
 };
 
 // Returns "all-reduce of 768 elements per position".
-std::string text_of(const PlannedTransfer& transfer, const Message& message) {
+std::string text_of(const PlannedTransfer& transfer, const Message& message, const SequenceMode& mode) {
   std::string name = kCollectives[static_cast<size_t>(message.collective)];
   std::replace(name.begin(), name.end(), '_', '-');
   if (message.amount == Message::Amount::kGradients) {
@@ -202,14 +156,9 @@ std::string text_of(const PlannedTransfer& transfer, const Message& message) {
     for (const PlannedTransfer::Gradient& gradient : transfer.gradients) elements += gradient.elements;
     return fmt::format("{} of {} elements", name, elements);
   }
-  int64_t width = transfer.width;
-  if (message.amount == Message::Amount::kAttention) {
-    // An all-to-all exchanges queries, keys, values and the result. A ring passes keys and values on, and in
-    // backward also their gradients.
-    const bool backward = message.pass == Message::Pass::kBackward;
-    width = message.collective == Collective::kAllToAll ? transfer.source_width + 2 * width
-                                                        : transfer.source_width * (backward ? 2 : 1);
-  }
+  const int64_t width = message.amount == Message::Amount::kAttention
+                            ? mode.attention.width(transfer.width, transfer.source_width, message.pass)
+                            : transfer.width;
   return fmt::format("{} of {} elements per position", name, width);
 }
 
@@ -224,6 +173,7 @@ std::string explain_transfers(const Plan& plan) {
     std::string path;
     std::vector<std::string> forward, backward;
   };
+  const SequenceMode& mode = sequence_mode_of(plan.sizes);
   std::vector<Sent> modules;
   for (const PlannedTransfer& transfer : plan.transfers) {
     auto found = std::find_if(modules.begin(), modules.end(),
@@ -231,7 +181,7 @@ std::string explain_transfers(const Plan& plan) {
     if (found == modules.end()) found = modules.insert(found, Sent{transfer.path, {}, {}});
     for (const Message& message : messages_of(transfer.kind, plan.sizes))
       (message.pass == Message::Pass::kForward ? found->forward : found->backward)
-          .push_back(text_of(transfer, message));
+          .push_back(text_of(transfer, message, mode));
   }
   PerNode sent;
   for (const Sent& module : modules) {
@@ -248,6 +198,19 @@ std::string explain_transfers(const Plan& plan) {
         fmt::format("sends       {}: {}  {}\n", paths.size(), fmt::join(compress_paths(paths), ", "), passes);
   return text;
 }
+
+namespace {
+
+// Returns what attention sends in each mode over the sequence axis.
+std::string document_attention() {
+  std::vector<std::string> texts;
+  for (const SequenceMode& mode : sequence_modes())
+    if (mode.axis == SequenceMode::Axis::kSequence)
+      texts.push_back(fmt::format("`{}`: {}", mode.name, mode.attention.documentation));
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+}  // namespace
 
 std::array<std::string, 2> document(const Transfer& transfer) {
   const auto texts = [&]() -> std::array<std::string, 2> {
@@ -267,10 +230,7 @@ std::array<std::string, 2> document(const Transfer& transfer) {
         return {"all-gather of the output if sequences are split", ""};
       case Kind::kAttend:
       case Kind::kAttendSource:
-        return {
-            "`all_to_all`: all-to-all of queries, keys, values and the result; `ring_attn`: keys and values "
-            "travel around the ring",
-            "the same with the gradients"};
+        return {document_attention(), "the same with the gradients"};
       case Kind::kLogits:
         return {"all-gather of the logits", ""};
       case Kind::kLoss:

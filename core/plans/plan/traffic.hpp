@@ -1,6 +1,5 @@
-// What the ranks of the tensor and sequence axes send. A plan's operations list transfers; this file knows
-// the collectives that the residual streams (parallel/residual_stream.hpp) call for each, and counts their
-// bytes.
+// What the ranks of the tensor and sequence axes send. A plan's operations list transfers; the sequence mode
+// knows the collectives that its residual stream calls for each, and this file counts their bytes.
 #pragma once
 
 #include <array>
@@ -10,15 +9,12 @@
 #include <vector>
 
 #include "plan/plan.hpp"
+#include "sequence_modes/sequence_mode.hpp"
 
 namespace weft::plan {
 
 // Lists the transfers of every module that units run.
 std::vector<PlannedTransfer> list_transfers(const ModelDescription& model, const Plan& plan);
-
-enum class Collective { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSend };
-inline constexpr std::array<const char*, 5> kCollectives = {"all_reduce", "all_gather", "reduce_scatter",
-                                                            "all_to_all", "send"};
 
 // The positions of one sequence in a micro-batch, as Model::lengths gives them.
 struct SequenceShape {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "operations/registry.hpp"
 #include "plan/sequences.hpp"
 #include "plan/traffic.hpp"
+#include "sequence_modes/sequence_mode.hpp"
 
 namespace weft::plan {
 namespace {
@@ -80,7 +80,8 @@ class Lister {
     switch (kind) {
       case Kind::kAttend:
       case Kind::kAttendSource:
-        return plan_.sizes.sequence > 1;
+        return plan_.sizes.sequence > 1 &&
+               sequence_mode_of(plan_.sizes).axis == SequenceMode::Axis::kSequence;
       case Kind::kEnd:
         return splits_sequences(plan_.sizes);
       case Kind::kSplit:
@@ -189,11 +190,8 @@ class Lister {
     }
     const int64_t head_size = outputs / (heads + 2 * key_heads);
     made.width = heads * head_size;
-    // An all-to-all repeats key heads until every rank gets one.
-    const int64_t ranks = plan_.sizes.sequence;
-    if (plan_.sizes.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL)
-      key_heads *= ranks / std::gcd(key_heads, ranks);
-    made.source_width = 2 * key_heads * head_size;
+    const AttentionTraffic& traffic = sequence_mode_of(plan_.sizes).attention;
+    made.source_width = 2 * traffic.key_heads(key_heads, plan_.sizes.sequence) * head_size;
   }
 
   std::vector<PlannedTransfer::Gradient> gradients_of(const PlannedNode& node, Kind kind) const {

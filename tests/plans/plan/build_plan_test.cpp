@@ -345,12 +345,10 @@ TEST(EmptyPlan, ReplicatesEverythingOnDataAxes) {
 TEST(Unsupported, NamesWhatIsNotPerformed) {
   const auto none = policy([](const Call&) {});
   EXPECT_TRUE(unsupported(build_plan(kModel, none, {})).empty());
-  const auto split =
-      unsupported(build_plan(kModel, none, {.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER}));
+  const auto split = unsupported(build_plan(kModel, none, {.tensor = 2, .sequence_mode = "split_gather"}));
   ASSERT_EQ(split.size(), 1u);
   EXPECT_TELLS(split[0], "policy \"invented\" has no entry that ends a split sequence");
-  const auto axis =
-      unsupported(build_plan(kModel, none, {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL}));
+  const auto axis = unsupported(build_plan(kModel, none, {.sequence = 2, .sequence_mode = "all_to_all"}));
   ASSERT_EQ(axis.size(), 3u);
   EXPECT_TELLS(axis[0], "has no entry that ends a split sequence");
   EXPECT_TELLS(axis[1], "has no entry that begins a split sequence");

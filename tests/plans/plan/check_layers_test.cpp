@@ -271,7 +271,7 @@ TEST(CheckLayers, RefusesAPositionBiasWithoutAnEntry) {
     };
     const Policy without = policy(""),
                  with = policy(fmt::format(R"(, {{"on": "attn.bias", "operation": "{}"}})", operation));
-    constexpr ParallelSizes kAllToAll = {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL};
+    constexpr ParallelSizes kAllToAll = {.sequence = 2, .sequence_mode = "all_to_all"};
     for (const ParallelSizes& sizes : {kRing, kAllToAll})
       EXPECT_TELLS(
           refusal(model, without, sizes),

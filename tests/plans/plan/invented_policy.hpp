@@ -14,8 +14,8 @@
 namespace weft::plan::test {
 
 inline constexpr ParallelSizes kTwoRanks = {.tensor = 2};
-inline constexpr ParallelSizes kSplit = {.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER};
-inline constexpr ParallelSizes kRing = {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION};
+inline constexpr ParallelSizes kSplit = {.tensor = 2, .sequence_mode = "split_gather"};
+inline constexpr ParallelSizes kRing = {.sequence = 2, .sequence_mode = "ring_attn"};
 
 // The arguments of a policy's build, with shorter calls.
 struct Call {

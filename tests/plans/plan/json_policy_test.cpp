@@ -62,10 +62,10 @@ TEST(JsonPolicy, MakesThePlanOfTheSamePolicyInC) {
              {ParallelSizes{},
               {.fused_normalization = false, .flash_attention = false, .jit_fused = false},
               {.parallel_output = false},
-              {.sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER},
-              {.sequence_mode = WEFT_SEQUENCE_RING},
-              {.sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL},
-              {.sequence = 2, .parallel_output = false, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION}}) {
+              {.sequence_mode = "split_gather"},
+              {.sequence_mode = "ring"},
+              {.sequence = 2, .sequence_mode = "all_to_all"},
+              {.sequence = 2, .parallel_output = false, .sequence_mode = "ring_attn"}}) {
           sizes.tensor = size;
           const Plan wanted = build_plan(model, gpt2_policy(), sizes);
           const Plan plan = build_plan(model, json, sizes);

@@ -50,20 +50,20 @@ TEST(Traffic, OfLogitsIsAllOfTheirClasses) {
 TEST(Traffic, OfSplitSequencesGathersTheInputsOfRegionsTwice) {
   const int64_t half = kActivation * 4 / 2;
   const int64_t reduced = kActivation + 3 * kLabels + kLayers * 6 * kWidth + 16 * kWidth;
-  EXPECT_EQ(gpt2_bytes({.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER}),
+  EXPECT_EQ(gpt2_bytes({.tensor = 2, .sequence_mode = "split_gather"}),
             (SentBytes{reduced * 4, (6 * kLayers + 2) * half, (4 * kLayers + 1) * half, 0, 0}));
   // The linear layers of a ring send to a neighbour; the embedding, the end and gradients of inputs do not.
-  EXPECT_EQ(gpt2_bytes({.tensor = 2, .sequence_mode = WEFT_SEQUENCE_RING}),
+  EXPECT_EQ(gpt2_bytes({.tensor = 2, .sequence_mode = "ring"}),
             (SentBytes{reduced * 4, 2 * half, (2 * kLayers + 1) * half, 0, 8 * kLayers * half}));
 }
 
 // Of 7 positions the first rank has 3 and the second 4. Collectives pad the parts; a ring does not.
 TEST(Traffic, OfUnevenPartsIsPadded) {
   const int64_t position = kRows * kWidth * 4;
-  const SentBytes gathered = gpt2_bytes({.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER}, 7);
+  const SentBytes gathered = gpt2_bytes({.tensor = 2, .sequence_mode = "split_gather"}, 7);
   EXPECT_EQ(gathered[1], (6 * kLayers + 2) * 4 * position);
   EXPECT_EQ(gathered[2], (4 * kLayers + 1) * 4 * position);
-  const SentBytes ring = gpt2_bytes({.tensor = 2, .sequence_mode = WEFT_SEQUENCE_RING}, 7);
+  const SentBytes ring = gpt2_bytes({.tensor = 2, .sequence_mode = "ring"}, 7);
   EXPECT_EQ(ring[4], kLayers * 2 * (3 + 3 + 4 + 3) * position);
 }
 
@@ -72,12 +72,11 @@ TEST(Traffic, OfAttentionOnASequenceAxis) {
   for (const int64_t ranks : {2, 4}) {
     const auto size = static_cast<uint32_t>(ranks);
     const int64_t part = kActivation / ranks, c = 2 * part;
-    EXPECT_EQ(gpt2_bytes({.sequence = size, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL}),
+    EXPECT_EQ(gpt2_bytes({.sequence = size, .sequence_mode = "all_to_all"}),
               (SentBytes{0, 0, 0, kLayers * 8 * part * (ranks - 1) / ranks * 4, 0}));
     for (const uint32_t inner : {1u, 2u})
-      EXPECT_EQ(
-          gpt2_bytes({.sequence = size, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION, .inner_ring = inner}),
-          (SentBytes{0, 0, 0, 0, kLayers * (2 * (ranks - 1) * c + ranks * c) * 4}));
+      EXPECT_EQ(gpt2_bytes({.sequence = size, .sequence_mode = "ring_attn", .inner_ring = inner}),
+                (SentBytes{0, 0, 0, 0, kLayers * (2 * (ranks - 1) * c + ranks * c) * 4}));
   }
 }
 
@@ -121,7 +120,7 @@ TEST(Traffic, OfHeadsThatSeveralRanksHoldIsTheirGradients) {
 }
 
 TEST(Explain, TellsWhatModulesSend) {
-  const std::string split = explain(gpt2({.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER}));
+  const std::string split = explain(gpt2({.tensor = 2, .sequence_mode = "split_gather"}));
   EXPECT_TELLS(
       split,
       "sends       4: h.{0..1}.attn.c_attn, h.{0..1}.mlp.c_fc  forward: all-gather of 12 elements per "
@@ -129,7 +128,7 @@ TEST(Explain, TellsWhatModulesSend) {
       "position\n");
   EXPECT_TELLS(split, "sends       1: wpe  backward: all-reduce of 192 elements\n");
   EXPECT_TELLS(
-      explain(gpt2({.sequence = 2, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION})),
+      explain(gpt2({.sequence = 2, .sequence_mode = "ring_attn"})),
       "sends       2: h.{0..1}.attn  forward: send of 24 elements per position; backward: send of 48 "
       "elements per position\n");
 }

@@ -48,7 +48,7 @@ enum class Fate {
 };
 
 bool splits_sequences(const plan::ParallelSizes& sizes) {
-  return sizes.sequence > 1 || sizes.sequence_mode != WEFT_SEQUENCE_WHOLE;
+  return sizes.sequence > 1 || sizes.sequence_mode != "whole";
 }
 
 // Returns the fate of a plan without this entry. Norms, dropouts and activations need none: the host prepares

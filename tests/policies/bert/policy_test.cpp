@@ -38,9 +38,8 @@ TEST(BertPolicy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
   EXPECT_TELLS(
       refusal(describe(), policy(), {.tensor = 3}),
       "\"num_attention_heads\" is 4, not a multiple of 3; the nearest sizes that divide it: 2 and 4");
-  EXPECT_TELLS(
-      refusal(describe(), policy(), {.tensor = 2, .sequence = 4, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL}),
-      "\"num_attention_heads\" is 4, not a multiple of 8");
+  EXPECT_TELLS(refusal(describe(), policy(), {.tensor = 2, .sequence = 4, .sequence_mode = "all_to_all"}),
+               "\"num_attention_heads\" is 4, not a multiple of 8");
 }
 
 TEST(BertPolicy, CutsEveryClassForOneTwoAndFourRanks) {
@@ -101,10 +100,10 @@ TEST(BertPolicy, FitsEveryWayToSplitSequences) {
   for (const char* architecture : kClasses)
     for (const bool parallel_output : {false, true})
       for (const ParallelSizes& sizes :
-           {ParallelSizes{.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER},
-            ParallelSizes{.tensor = 4, .sequence_mode = WEFT_SEQUENCE_RING},
-            ParallelSizes{.tensor = 2, .sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL},
-            ParallelSizes{.sequence = 2, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION}}) {
+           {ParallelSizes{.tensor = 2, .sequence_mode = "split_gather"},
+            ParallelSizes{.tensor = 4, .sequence_mode = "ring"},
+            ParallelSizes{.tensor = 2, .sequence = 2, .sequence_mode = "all_to_all"},
+            ParallelSizes{.sequence = 2, .sequence_mode = "ring_attn"}}) {
         ParallelSizes own = sizes;
         own.parallel_output = parallel_output;
         const Plan plan = build_plan(describe(architecture), policy(), own);

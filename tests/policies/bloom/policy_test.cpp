@@ -63,9 +63,9 @@ TEST(BloomPolicy, CutsEveryClassForOneTwoAndFourRanks) {
 TEST(BloomPolicy, FitsEveryWayToSplitSequences) {
   for (const char* architecture : kClasses)
     for (const ParallelSizes& sizes :
-         {ParallelSizes{.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER},
-          ParallelSizes{.tensor = 2, .sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL},
-          ParallelSizes{.sequence = 2, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION}})
+         {ParallelSizes{.tensor = 2, .sequence_mode = "split_gather"},
+          ParallelSizes{.tensor = 2, .sequence = 2, .sequence_mode = "all_to_all"},
+          ParallelSizes{.sequence = 2, .sequence_mode = "ring_attn"}})
       EXPECT_TRUE(unsupported(build_plan(describe(small(), architecture), policy(), sizes)).empty())
           << architecture;
 }

@@ -76,10 +76,9 @@ TEST(OptPolicy, FitsEveryConfiguration) {
     const Config config = small().with_json(key, value);
     for (const char* architecture : kClasses)
       for (const ParallelSizes& sizes :
-           {ParallelSizes{.tensor = 2},
-            ParallelSizes{.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER},
-            ParallelSizes{.tensor = 2, .sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL},
-            ParallelSizes{.sequence = 2, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION}})
+           {ParallelSizes{.tensor = 2}, ParallelSizes{.tensor = 2, .sequence_mode = "split_gather"},
+            ParallelSizes{.tensor = 2, .sequence = 2, .sequence_mode = "all_to_all"},
+            ParallelSizes{.sequence = 2, .sequence_mode = "ring_attn"}})
         EXPECT_TRUE(unsupported(build_plan(describe(config, architecture), policy(), sizes)).empty())
             << key << " " << architecture;
   }

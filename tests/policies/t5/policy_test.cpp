@@ -50,7 +50,7 @@ TEST(T5Policy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
 
 TEST(T5Policy, SplitSequencesShareTheHeadsWhereTheseAreExchanged) {
   const auto model = weft::test::make_model(small(), kGeneration);
-  const ParallelSizes sizes = {.tensor = 2, .sequence = 4, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL};
+  const ParallelSizes sizes = {.tensor = 2, .sequence = 4, .sequence_mode = "all_to_all"};
   EXPECT_TELLS(refusal(describe_model(*model), policy(), sizes), "\"num_heads\" is 4, not a multiple of 8");
 }
 

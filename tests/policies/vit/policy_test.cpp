@@ -32,7 +32,7 @@ TEST(VitPolicy, RefusesHeadsThatDoNotDivideAndNamesTheNearestSizes) {
   EXPECT_TELLS(
       refusal(describe(small(), "ViTModel"), policy(), {.tensor = 3}),
       "\"num_attention_heads\" is 4, not a multiple of 3; the nearest sizes that divide it: 2 and 4");
-  const ParallelSizes sizes = {.tensor = 2, .sequence = 4, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL};
+  const ParallelSizes sizes = {.tensor = 2, .sequence = 4, .sequence_mode = "all_to_all"};
   EXPECT_TELLS(refusal(describe(small(), "ViTModel"), policy(), sizes),
                "\"num_attention_heads\" is 4, not a multiple of 8");
 }
@@ -80,10 +80,10 @@ TEST(VitPolicy, KeepsTheHeadsWhole) {
 TEST(VitPolicy, SplitsSequencesBetweenEmbeddingsAndHead) {
   for (const char* architecture : kClasses) {
     for (const ParallelSizes& sizes :
-         {ParallelSizes{.tensor = 2, .sequence_mode = WEFT_SEQUENCE_SPLIT_GATHER},
-          ParallelSizes{.tensor = 2, .sequence_mode = WEFT_SEQUENCE_RING},
-          ParallelSizes{.tensor = 2, .sequence = 2, .sequence_mode = WEFT_SEQUENCE_ALL_TO_ALL},
-          ParallelSizes{.sequence = 2, .sequence_mode = WEFT_SEQUENCE_RING_ATTENTION}}) {
+         {ParallelSizes{.tensor = 2, .sequence_mode = "split_gather"},
+          ParallelSizes{.tensor = 2, .sequence_mode = "ring"},
+          ParallelSizes{.tensor = 2, .sequence = 2, .sequence_mode = "all_to_all"},
+          ParallelSizes{.sequence = 2, .sequence_mode = "ring_attn"}}) {
       const Plan plan = build_plan(describe(small(), architecture), policy(), sizes);
       EXPECT_TRUE(unsupported(plan).empty()) << architecture;
       if (sizes.sequence > 1) continue;

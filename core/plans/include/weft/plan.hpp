@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/axes.hpp"
@@ -23,7 +24,9 @@ struct ParallelSizes {
   bool flash_attention = true;
   bool jit_fused = true;
   bool parallel_output = true;
-  uint32_t sequence_mode = WEFT_SEQUENCE_WHOLE;
+  // How sequences are split: a value of the option sequence_parallelism_mode, or "whole". Lives as long as
+  // the process.
+  std::string_view sequence_mode = "whole";
   // A policy does not see the members below.
   bool sequence_overlap = false;
   uint32_t inner_ring = 1;
