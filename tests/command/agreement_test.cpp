@@ -25,7 +25,7 @@ class Agreement : public CommandTest {
   }
   testing::AssertionResult differs(const std::string& flags, const std::vector<std::string>& pieces) const {
     std::vector<std::string> all = pieces;
-    all.emplace_back("ranks 0 and 1 were not started alike; give every rank the same options");
+    all.emplace_back("ranks 0 and 1");
     return refuses(on_two_ranks(flags), kFailed, all);
   }
 };
@@ -108,9 +108,9 @@ TEST_F(Agreement, OfPrompts) {
   fs::create_directory(in("rank0"));
   fs::create_directory(in("rank1"));
   folder_.file("rank0/prompts", "{\"prompt\": \"a\"}\n");
-  EXPECT_TRUE(refuses(generate, kFailed, {"--prompts: cannot read prompts"}));
+  EXPECT_TRUE(refuses(generate, kFailed, {"--prompts", "read prompts"}));
   folder_.file("rank1/prompts", "{\"prompt\": \"b\"}\n");
-  EXPECT_TRUE(refuses(generate, kFailed, {"prompts: rank 0 has ", "ranks 0 and 1 were not started alike"}));
+  EXPECT_TRUE(refuses(generate, kFailed, {"prompts: rank 0 has ", "ranks 0 and 1", "alike"}));
 }
 
 // A folder with weights for each rank, which differ.
@@ -140,11 +140,11 @@ TEST_F(UnlikeWeights, AreRefusedUnderEveryDivision) {
     for (const char* strategy : {"torch_ddp", "torch_fsdp"}) {
       change(tensor, 5);
       EXPECT_TRUE(differs(train_on(std::string("--strategy ") + strategy),
-                          {"weights: rank 0 has a checkpoint with content ", "(in " + in("model0") + ")",
-                           "rank 1 has a checkpoint with content ", "(in " + in("model1") + ")"}));
+                          {"weights: rank 0", "with content", "(in " + in("model0") + ")", "rank 1",
+                           "with content", "(in " + in("model1") + ")"}));
     }
   fs::remove(in("model1/model.safetensors"));
-  EXPECT_TRUE(differs(train_on(""), {"weights: rank 0 has a checkpoint", "rank 1 has initial values"}));
+  EXPECT_TRUE(differs(train_on(""), {"weights: rank 0", "a checkpoint", "rank 1", "initial values"}));
   EXPECT_FALSE(fs::exists(in("saved")));
 }
 
@@ -180,9 +180,7 @@ TEST_F(UnlikeWeights, InAFolderToResumeFromAreRefused) {
                      WEFT_PROGRAM + " " + flags + " --strategy " + strategy};
   };
   for (const char* strategy : {"torch_ddp", "torch_fsdp"})
-    EXPECT_TRUE(
-        refuses(resumed(strategy), kFailed,
-                {"rank 1", "the weights in model are not those with which this training state was saved"}));
+    EXPECT_TRUE(refuses(resumed(strategy), kFailed, {"rank 1", "not those"}));
   fs::remove_all(in("model1"));
   fs::copy(in("out"), in("model1"), fs::copy_options::recursive);
   expect_success(resumed("torch_ddp"));
@@ -204,7 +202,7 @@ TEST_F(MistakenStrategy, FailsTheCommand) {
         refuses(mistaken(mistake, {"--steps", "4", "--output", in("out")}), kFailed, {"mistaken: the "}));
   EXPECT_FALSE(fs::exists(in("out")));
   EXPECT_TRUE(refuses(mistaken("averages", {"-o", "from_step=3", "--steps", "8", "--check-agreement", "4"}),
-                      kFailed, {"mistaken: the published gradient", "about 0.50 of it"}));
+                      kFailed, {"mistaken", "published gradient", "about 0.50 of it"}));
   expect_success(mistaken("averages", {"--steps", "4", "--check-agreement", "-1"}));
   expect_success(mistaken("none", {"--steps", "4", "--check-agreement", "1", "--output", in("out")}));
 }

@@ -62,7 +62,7 @@ TEST_F(Evaluate, PrintsTheResultBeforeItReplacesTheFile) {
   folder_.file("none.safetensors", safetensors_bytes(samples));
   const std::string file = folder_.file("m", "an earlier result\n");
   const Words evaluate = {"evaluate", "--model", in("out"), "--data"};
-  EXPECT_TRUE(refuses(evaluate + Words{in("none.safetensors"), "--metrics", file}, 1, {"no label counts"}));
+  EXPECT_TRUE(refuses(evaluate + Words{in("none.safetensors"), "--metrics", file}, 1, {"no label"}));
   EXPECT_EQ(read_bytes(file), "an earlier result\n");
   expect_success(evaluate + Words{data_, "--metrics", file, "-n", "2"});
   EXPECT_EQ(read_metrics(file).size(), 1u);
@@ -70,8 +70,8 @@ TEST_F(Evaluate, PrintsTheResultBeforeItReplacesTheFile) {
     const Output output = weft_command(evaluate + Words{data_, "--metrics", "/dev/full", "-n", ranks});
     EXPECT_EQ(output.exit_code, 1);
     EXPECT_THAT(output.out, testing::StartsWith("loss "));
-    EXPECT_THAT(output.error,
-                testing::HasSubstr("--metrics /dev/full: cannot write there: No space left on device"));
+    EXPECT_THAT(output.error, testing::AllOf(testing::HasSubstr("--metrics /dev/full"),
+                                             testing::HasSubstr("No space left")));
   }
 }
 
@@ -81,7 +81,7 @@ TEST_F(Evaluate, RefusesAModelWithoutSomeOfItsWeights) {
   tensors.erase("transformer.h.1.mlp.c_fc.weight");
   folder_.file("out/model.safetensors", safetensors_bytes(tensors));
   const std::vector<std::string> pieces = {
-      "lacks 1 of the parameters of GPT2LMHeadModel: transformer.h.1.mlp.c_fc.weight", "--allow-missing"};
+      "lacks 1", "parameters of GPT2LMHeadModel: transformer.h.1.mlp.c_fc.weight", "--allow-missing"};
   const Words evaluate = {"evaluate", "--model", in("out"), "--data", data_};
   EXPECT_TRUE(refuses(evaluate, 1, pieces));
   EXPECT_TRUE(refuses(evaluate + Words{"-n", "2"}, 1, pieces));
@@ -90,11 +90,12 @@ TEST_F(Evaluate, RefusesAModelWithoutSomeOfItsWeights) {
                       1, pieces));
   EXPECT_TRUE(refuses({"generate", "--model", in("out"), "--prompt", "a"}, 1, pieces));
   EXPECT_TRUE(refuses({"train", "--model", in("out"), "--data", data_, "--steps", "1"}, 1, pieces));
-  EXPECT_THAT(expect_success(evaluate + Words{"--allow-missing"}).error,
-              testing::HasSubstr("1 parameter of GPT2LMHeadModel is not in " + in("out") +
-                                 " and begins with initial values: transformer.h.1.mlp.c_fc.weight"));
+  EXPECT_THAT(
+      expect_success(evaluate + Words{"--allow-missing"}).error,
+      testing::AllOf(testing::HasSubstr("1 parameter of GPT2LMHeadModel"), testing::HasSubstr(in("out")),
+                     testing::HasSubstr("initial values: transformer.h.1.mlp.c_fc.weight")));
   std::filesystem::remove(in("out/model.safetensors"));
-  EXPECT_TRUE(refuses(evaluate, 1, {in("out") + " holds no weights of GPT2LMHeadModel", "--allow-missing"}));
+  EXPECT_TRUE(refuses(evaluate, 1, {in("out"), "weights of GPT2LMHeadModel", "--allow-missing"}));
   expect_success(evaluate + Words{"--allow-missing"});
 }
 
@@ -107,10 +108,10 @@ TEST_F(Evaluate, NamesTheFirstEightOfManyMissingWeights) {
   folder_.file("out/model.safetensors", safetensors_bytes(tensors));
   const Words evaluate = {"evaluate", "--model", in("out"), "--data", data_};
   EXPECT_TRUE(refuses(evaluate, 1,
-                      {"lacks 12 of the parameters of GPT2LMHeadModel: transformer.h.1.ln_1.weight, ",
+                      {"lacks 12", "parameters of GPT2LMHeadModel: transformer.h.1.ln_1.weight, ",
                        "transformer.h.1.ln_2.bias and 4 more; give"}));
   EXPECT_THAT(expect_success(evaluate + Words{"--allow-missing"}).error,
-              testing::HasSubstr("12 parameters of GPT2LMHeadModel are not in "));
+              testing::HasSubstr("12 parameters of GPT2LMHeadModel"));
 }
 
 // A head that the base model never had is what a fine-tuning begins with; its evaluation means nothing.
@@ -125,10 +126,10 @@ TEST_F(Evaluate, RefusesAHeadThatTrainingBeginsAnew) {
   const Words same = {"--model",        in("out"),
                       "--architecture", "GPT2ForSequenceClassification",
                       "--data",         in("labelled.safetensors")};
-  EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 1 of the parameters", "score.weight"}));
+  EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 1", "score.weight"}));
   const Output output =
       expect_success(Words{"train", "--steps", "1", "--strategy", "none", "--output", in("tuned")} + same);
-  EXPECT_THAT(output.error, testing::HasSubstr("begins with initial values: score.weight"));
+  EXPECT_THAT(output.error, testing::HasSubstr("initial values: score.weight"));
   expect_success({"evaluate", "--model", in("tuned"), "--data", in("labelled.safetensors")});
 }
 
@@ -147,15 +148,15 @@ TEST_F(Evaluate, RefusesAPoolerThatTrainingBeginsAnew) {
                       "--architecture", "BertForSequenceClassification",
                       "--data",         in("labelled.safetensors")};
   const Words train = Words{"train", "--steps", "1", "--strategy", "none"} + same;
-  EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 4 of the parameters", "bert.pooler.dense"}));
+  EXPECT_TRUE(refuses(Words{"evaluate"} + same, 1, {"lacks 4", "bert.pooler.dense"}));
   const std::string error = expect_success(train).error;
-  EXPECT_THAT(error, testing::HasSubstr("4 parameters of BertForSequenceClassification are not in "));
+  EXPECT_THAT(error, testing::HasSubstr("4 parameters of BertForSequenceClassification"));
   for (const char* name : {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight"})
     EXPECT_THAT(error, testing::HasSubstr(name));
   RawTensors weights = read_safetensors(in("bert/model.safetensors"));
   weights.erase("bert.encoder.layer.1.output.dense.weight");
   folder_.file("bert/model.safetensors", safetensors_bytes(weights));
-  EXPECT_TRUE(refuses(train, 1, {"lacks 1 of the parameters", "bert.encoder.layer.1.output.dense.weight"}));
+  EXPECT_TRUE(refuses(train, 1, {"lacks 1", "bert.encoder.layer.1.output.dense.weight"}));
 }
 
 TEST_F(Evaluate, RefusesDataWithoutLabels) {
@@ -164,12 +165,12 @@ TEST_F(Evaluate, RefusesDataWithoutLabels) {
   labels = int64_tensor(labels.shape, std::vector<int64_t>(24, -100));
   folder_.file("none.safetensors", safetensors_bytes(samples));
   const Words evaluate = {"evaluate", "--model", in("out"), "--data"};
-  EXPECT_TRUE(refuses(evaluate + Words{in("none.safetensors")}, 1, {"none.safetensors", "no label counts"}));
+  EXPECT_TRUE(refuses(evaluate + Words{in("none.safetensors")}, 1, {"none.safetensors", "no label"}));
   samples.erase("labels");
   folder_.file("unlabelled.safetensors", safetensors_bytes(samples));
-  EXPECT_TRUE(refuses(evaluate + Words{in("unlabelled.safetensors")}, 1, {"no labels to evaluate on"}));
-  EXPECT_TRUE(refuses(evaluate + Words{data_, "-n", "2", "--batch-size", "3"}, 1,
-                      {"--batch-size must be a multiple of 2"}));
+  EXPECT_TRUE(refuses(evaluate + Words{in("unlabelled.safetensors")}, 1, {"no labels"}));
+  EXPECT_TRUE(
+      refuses(evaluate + Words{data_, "-n", "2", "--batch-size", "3"}, 1, {"--batch-size", "multiple of 2"}));
 }
 
 }  // namespace

@@ -61,9 +61,9 @@ TEST_F(Generate, WritesTokenIdsWhereTokensAreNoBytes) {
   const Words ids = {"generate", "--model", in("ids.json"), "--greedy", "--max-new-tokens", "3"};
   const std::string text = expect_success(ids + Words{"--prompt-ids", "1,49"}).out;
   EXPECT_THAT(text, testing::MatchesRegex("1,49,[0-9]+,[0-9]+,[0-9]+\n"));
-  EXPECT_TRUE(refuses(ids + Words{"--prompt", "text"}, 1, {"--prompt needs a tokenizer", "--prompt-ids"}));
+  EXPECT_TRUE(refuses(ids + Words{"--prompt", "text"}, 1, {"--prompt", "a tokenizer", "--prompt-ids"}));
   EXPECT_TRUE(refuses(ids + Words{"--prompt-ids", "1", "--stop", "text"}, 1,
-                      {"--stop needs a tokenizer", "--stop-ids"}));
+                      {"--stop", "a tokenizer", "--stop-ids"}));
   EXPECT_TRUE(refuses(ids + Words{"--prompt-ids", "50"}, 1, {"50 is outside", "0 to 49"}));
   EXPECT_TRUE(refuses(ids + Words{"--prompt-ids", "-1"}, 1, {"-1 is outside"}));
   folder_.file("out/tokenizer.json", "{}");
@@ -76,7 +76,7 @@ TEST_F(Generate, RefusesWhatMakesNoSense) {
   };
   EXPECT_TRUE(refused({}, {"--prompt TEXT", "--prompt-ids"}));
   EXPECT_TRUE(refused({"--prompt", "a", "--prompt-ids", "1"}, {"one of --prompt"}));
-  EXPECT_TRUE(refused({"--prompt", ""}, {"the prompt is empty"}));
+  EXPECT_TRUE(refused({"--prompt", ""}, {"prompt", "is empty"}));
   EXPECT_TRUE(refused({"--prompt", "a", "--temperature", "0"}, {"--temperature is 0", "--greedy"}));
   EXPECT_TRUE(refused({"--prompt", "a", "--top-k", "-1"}, {"--top-k is -1"}));
   EXPECT_TRUE(refused({"--prompt", "a", "--top-p", "0"}, {"--top-p is 0"}));
@@ -86,17 +86,16 @@ TEST_F(Generate, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(refused({"--prompt", "a", "--batch-size", "0"}, {"--batch-size is 0"}));
   EXPECT_TRUE(refused({"--prompt", "a", "--stop-ids", "256"}, {"--stop-ids: 256", "0 to 255"}));
   EXPECT_TRUE(refused({"--prompt", "a", "--stop", ""}, {"--stop is empty"}));
-  EXPECT_TRUE(refused({"--inputs", "x.safetensors"}, {"--inputs is for models with an encoder"}));
+  EXPECT_TRUE(refused({"--inputs", "x.safetensors"}, {"--inputs", "an encoder"}));
   EXPECT_TRUE(refused({"--prompts", in("none.jsonl")}, {"--prompts: cannot read", "none.jsonl"}));
-  EXPECT_TRUE(
-      refused({"--prompt", "a", "--architecture", "GPT2Model"}, {"GPT2Model gives no logits over tokens"}));
+  EXPECT_TRUE(refused({"--prompt", "a", "--architecture", "GPT2Model"}, {"GPT2Model", "no logits"}));
   EXPECT_TRUE(refused({"--prompt", "a", "--architecture", "GPT2ForTokenClassification", "--allow-missing"},
-                      {"no logits over tokens"}));
+                      {"no logits"}));
 }
 
 TEST_F(Generate, RefusesLinesThatAreNoPrompts) {
   for (const auto& [line, pieces] : std::vector<std::pair<std::string, std::vector<std::string>>>{
-           {"", {"has no prompt"}},
+           {"", {"no prompt"}},
            {"{\"prompt\": \"a\"}\n[1]\n", {"line 2", "prompt_ids"}},
            {"{\"prompt\": 3}", {"line 1", "must be"}},
            {"{\"prompt\": \"a\", \"prompt_ids\": [1]}", {"line 1", "must be"}},
@@ -199,11 +198,11 @@ TEST_F(Generate, FollowsTheFilesOfTheModel) {
         json{{"bad_words_ids", json::array({json::array({3})})}}, json{{"guidance_scale", 1.5}}}) {
     folder_.file("out/generation_config.json", keys.dump());
     EXPECT_TRUE(refuses({"generate", "--model", in("out"), "--prompt", "a"}, 1,
-                        {"generation_config.json", keys.begin().key(), "Weft does not have"}));
+                        {"generation_config.json", keys.begin().key(), "Weft does not"}));
   }
   folder_.file("out/generation_config.json", R"({"eos_token_id": "2"})");
   EXPECT_TRUE(refuses({"generate", "--model", in("out"), "--prompt", "a"}, 1,
-                      {"generation_config.json", "eos_token_id", "an id or a list of ids"}));
+                      {"generation_config.json", "eos_token_id", "of ids"}));
 }
 
 // A folder that has the file keeps its own.
@@ -239,7 +238,7 @@ TEST_F(Generate, IsTheSameOnRanks) {
                      "-n",       "2",       "--strategy", "hybrid_parallel"};
   EXPECT_TRUE(refuses(two + Words{"-o", "tp_size=2", "-o", "enable_sequence_parallelism=true", "-o",
                                   "sequence_parallelism_mode=split_gather"},
-                      1, {"whole sequences on each rank", "enable_sequence_parallelism"}));
+                      1, {"whole sequences", "enable_sequence_parallelism"}));
 }
 
 TEST_F(Generate, GoesThroughADecoderWhoseEncoderReadsThePrompt) {
@@ -266,7 +265,7 @@ TEST_F(Generate, GoesThroughADecoderWhoseEncoderReadsThePrompt) {
   EXPECT_TRUE(refuses(plain + Words{"--inputs", in("wrong.safetensors")}, 1,
                       {"no input \"labels\"", "input_ids, attention_mask"}));
   EXPECT_TRUE(refuses(plain + Words{"--inputs", in("inputs.safetensors"), "--prompt", "a"}, 1,
-                      {"--inputs has the prompts"}));
+                      {"--inputs", "the prompts"}));
 }
 
 TEST_F(Generate, GoesThroughADecoderOfRecordings) {
@@ -291,10 +290,9 @@ TEST_F(Generate, GoesThroughADecoderOfRecordings) {
   EXPECT_EQ(begun[0].at("ids"),
             json(std::vector<int64_t>(found[0].at("ids").begin() + 1, found[0].at("ids").end())));
   EXPECT_TRUE(refuses(all + Words{"--max-new-tokens", "8"}, 1,
-                      {"max_new_tokens is 8", "max_target_positions", "give at most 7"}));
+                      {"max_new_tokens is 8", "max_target_positions", "at most 7"}));
   EXPECT_EQ(expect_success(all).out, expect_success(all + Words{"--max-new-tokens", "7"}).out);
-  EXPECT_TRUE(
-      refuses(plain + Words{"--prompt-ids", "4"}, 1, {"reads no tokens", "input_features", "--inputs"}));
+  EXPECT_TRUE(refuses(plain + Words{"--prompt-ids", "4"}, 1, {"no tokens", "input_features", "--inputs"}));
 }
 
 // Each position of an encoder sees those after it, and what text has for labels are its tokens themselves.
@@ -304,14 +302,13 @@ TEST_F(Generate, AndTrainingOnTextRefuseAnEncoder) {
   for (const char* architecture : {"BertForMaskedLM", "BertLMHeadModel"}) {
     EXPECT_TRUE(refuses({"generate", "--model", in("bert.json"), "--architecture", architecture, "--prompt",
                          "a", "--allow-missing"},
-                        1, {architecture, "does not predict the next token", "causal language model"}));
+                        1, {architecture, "next token", "causal language"}));
   }
   const auto train = [&](const char* architecture) {
     return Words{"train",   "--model", in("bert.json"), "--architecture", architecture, "--data", data_,
                  "--steps", "1"};
   };
-  EXPECT_TRUE(refuses(train("BertLMHeadModel"), 1,
-                      {data_, "BertLMHeadModel", "does not predict the next token", ".safetensors"}));
+  EXPECT_TRUE(refuses(train("BertLMHeadModel"), 1, {data_, "BertLMHeadModel", "next token", ".safetensors"}));
   EXPECT_TRUE(
       refuses(train("BertForMaskedLM"), 1, {"BertForMaskedLM", "masked_lm", "needs --mask-token-id"}));
 }

@@ -67,8 +67,7 @@ TEST_F(Interrupt, ARankKilledInTheMiddleEndsAllAndIsNamed) {
     EXPECT_EQ(output.exit_code, 128 + SIGKILL);
     EXPECT_THAT(output.error,
                 HasSubstr("weft: train: rank " + rank + " (pid " + std::to_string(found[0]) + " on "));
-    EXPECT_THAT(output.error,
-                testing::ContainsRegex("was killed by signal 9 \\(SIGKILL\\) (in|after) step [0-9]+[,;] "));
+    EXPECT_THAT(output.error, testing::ContainsRegex("signal 9 \\(SIGKILL\\) (in|after) step [0-9]+[,;] "));
     EXPECT_FALSE(fs::exists(in("out")));
     steps_.rest();
   }
@@ -81,7 +80,7 @@ TEST_F(Interrupt, CtrlCFinishesTheStepAndSaves) {
   ASSERT_TRUE(ends_soon(process));
   const Output output = process.finish();
   EXPECT_EQ(output.exit_code, 128 + SIGINT);
-  EXPECT_THAT(output.error, HasSubstr("stopped after step"));
+  EXPECT_THAT(output.error, HasSubstr("stopped after"));
   EXPECT_THAT(output.error, HasSubstr("saved " + in("out")));
   EXPECT_THAT(output.error, testing::Not(HasSubstr("weft: train:")));
   expect_resumable({"-n", "2"});
@@ -227,8 +226,7 @@ TEST_F(Interrupt, ARankThatIsStoppedIsKilledAndNamed) {
   const Output output = process.finish();
   EXPECT_EQ(output.exit_code, 128 + SIGTERM);
   EXPECT_THAT(output.error, HasSubstr("weft: train: rank 1 (pid " + std::to_string(found[0]) + " on "));
-  EXPECT_THAT(output.error,
-              HasSubstr("did not take SIGTERM within 10 s and was killed: it is stopped (SIGSTOP)"));
+  EXPECT_THAT(output.error, testing::AllOf(HasSubstr("SIGTERM within 10 s"), HasSubstr("(SIGSTOP)")));
   EXPECT_THAT(output.error, testing::ContainsRegex("; it was (in|after) step [0-9]+, ([^\n]*, )?for "));
   EXPECT_THAT(output.error, testing::Not(HasSubstr("rank 0 (pid")));
 }
@@ -244,16 +242,15 @@ TEST_F(Interrupt, EveryStageSaysForWhomItWaitsWhenARankIsStopped) {
   ASSERT_TRUE(ends_soon(process, 30'000));
   const Output output = process.finish();
   EXPECT_EQ(output.exit_code, 1);
-  EXPECT_THAT(output.error,
-              testing::ContainsRegex("rank 1 \\(pid " + std::to_string(found[0]) +
-                                     " on [^)]+\\) was (in|after) step [^\n]*, and is stopped"));
+  EXPECT_THAT(output.error, testing::ContainsRegex("rank 1 \\(pid " + std::to_string(found[0]) +
+                                                   " on [^)]+\\) was (in|after) step [^\n]*stopped"));
   for (const std::string rank : {"0", "2"})
     EXPECT_THAT(output.error,
                 testing::ContainsRegex("rank " + rank +
                                        " \\(pid [0-9]+ on [^)]+\\) (failed|was) (in|after) step [0-9]+, "
                                        "[^\n]*waiting for "))
         << output.error;
-  EXPECT_THAT(output.error, HasSubstr("timed out after 8 s"));
+  EXPECT_THAT(output.error, HasSubstr("after 8 s"));
 }
 
 // `weft train 2>&1 | head -1`: the reader leaves, the training does not.
@@ -283,7 +280,7 @@ TEST_F(Interrupt, DataThatBecomeShorterAreNamed) {
   ASSERT_TRUE(ends_soon(process));
   const Output output = process.finish();
   EXPECT_EQ(output.exit_code, 1);
-  EXPECT_THAT(output.error, HasSubstr(tokens + ": this file became shorter while it was mapped"));
+  EXPECT_THAT(output.error, testing::AllOf(HasSubstr(tokens), HasSubstr("became shorter")));
 }
 
 TEST_F(Interrupt, AnotherJobCannotSaveWhereThisOneWill) {
@@ -291,8 +288,8 @@ TEST_F(Interrupt, AnotherJobCannotSaveWhereThisOneWill) {
   await_three_steps();
   const Words second = train({"--strategy", "none", "--steps", "1", "--output", in("out")});
   EXPECT_TRUE(refuses(second, 1,
-                      {in("out") + " is where another job saves",
-                       "process " + std::to_string(process.id()) + " on host", ".out.saving.lock"}));
+                      {in("out"), "another job", "process " + std::to_string(process.id()) + " on host",
+                       ".out.saving.lock"}));
   process.signal(SIGTERM);
   ASSERT_TRUE(ends_soon(process));
   EXPECT_THAT(process.finish().error, HasSubstr("saved " + in("out")));
@@ -324,7 +321,7 @@ TEST_F(Interrupt, ALossThatIsNoNumberEndsTheJobAndSavesNothing) {
   for (const char* ranks : {"1", "2"})
     EXPECT_TRUE(refuses(
         train({"-n", ranks, "--optimizer", "sgd", "--lr", "1e30", "--steps", "50", "--output", in("out")}), 1,
-        {"the loss of step", "is nan", "lower --lr"}));
+        {"loss of", "is nan", "lower --lr"}));
   EXPECT_FALSE(fs::exists(in("out")));
 }
 

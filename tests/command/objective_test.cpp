@@ -68,7 +68,7 @@ TEST_F(Objectives, AreTheSameInAResumedRun) {
   const Words resumed = bert({"--steps", "4", "--strategy", "none", "--resume", in("s")});
   EXPECT_TRUE(refuses(resumed + Words{"--mlm-probability", "0.16"}, 1,
                       {"masked_lm with mask_token_id 3, special_ids [], mlm_probability 0.15 and seed 42",
-                       "but this job's is of masked_lm", "0.16"}));
+                       "of masked_lm", "0.16"}));
   EXPECT_TRUE(refuses(resumed + Words{"--special-ids", "1,2"}, 1, {"special_ids [1, 2]"}));
 }
 
@@ -120,7 +120,7 @@ TEST_F(Objectives, MakeTheLabelsThatAFileLacks) {
   const std::string ids = folder_.file("ids.safetensors", safetensors_bytes(samples));
   const Words train = {"train", "--model", config_, "--steps", "2", "--strategy", "none", "--data"};
   expect_success(train + Words{ids, "--objective", "causal_lm"});
-  EXPECT_TRUE(refuses(train + Words{ids}, 1, {"no labels to train on"}));
+  EXPECT_TRUE(refuses(train + Words{ids}, 1, {"no labels"}));
   expect_success(train + Words{labelled});
   EXPECT_TRUE(refuses(train + Words{labelled, "--objective", "causal_lm"}, 1,
                       {"labelled.safetensors", "have \"labels\" already", "leave out --objective"}));
@@ -150,17 +150,17 @@ TEST_F(Objectives, AreRefusedForAClassThatCannotLearnByThem) {
                        "masked_lm_next_sentence, masked_image",
                        "did you mean \"masked_lm\"?"}));
   EXPECT_TRUE(refuses(objective(config_, "masked_lm", {"--mask-token-id", "3"}), 1,
-                      {"GPT2LMHeadModel cannot be trained by --objective masked_lm; it can by causal_lm"}));
+                      {"GPT2LMHeadModel", "--objective masked_lm", "by causal_lm"}));
   EXPECT_TRUE(refuses(objective(bert_, "causal_lm"), 1,
-                      {"BertForMaskedLM cannot be trained by --objective causal_lm; it can by masked_lm"}));
+                      {"BertForMaskedLM", "--objective causal_lm", "by masked_lm"}));
   EXPECT_TRUE(refuses(objective(config_, "masked_image", {"-n", "2"}), 1,
-                      {"cannot be trained by --objective masked_image; it can by causal_lm"}));
-  const std::string labels = "it learns only from labels in the data";
+                      {"--objective masked_image", "by causal_lm"}));
+  const std::string labels = "from labels";
   EXPECT_TRUE(refuses(objective(config_, "causal_lm", {"--architecture", "GPT2ForSequenceClassification"}), 1,
-                      {"GPT2ForSequenceClassification cannot be trained by --objective causal_lm", labels}));
+                      {"GPT2ForSequenceClassification", "--objective causal_lm", labels}));
   // Its positions see later tokens.
   EXPECT_TRUE(refuses(objective(bert_, "causal_lm", {"--architecture", "BertLMHeadModel"}), 1,
-                      {"BertLMHeadModel cannot be trained by --objective causal_lm", labels}));
+                      {"BertLMHeadModel", "--objective causal_lm", labels}));
   EXPECT_TRUE(refuses(objective(config_, ""), 1, {"--objective is empty"}));
 }
 
@@ -169,29 +169,29 @@ TEST_F(Objectives, RefuseSettingsThatAreWrongOrWithoutEffect) {
     return Words{"train", "--model", bert_, "--data", data_, "--steps", "1"} + more;
   };
   const Words masked = {"--objective", "masked_lm"};
-  EXPECT_TRUE(refuses(with(masked), 1, {"needs --mask-token-id", "the tokenizer of the model"}));
+  EXPECT_TRUE(refuses(with(masked), 1, {"needs --mask-token-id", "the tokenizer"}));
   EXPECT_TRUE(refuses(with(masked + Words{"--mask-token-id", "131"}), 1,
-                      {"--mask-token-id is 131", "outside the vocabulary of BertForMaskedLM", "0 to 130"}));
+                      {"--mask-token-id is 131", "vocabulary of BertForMaskedLM", "0 to 130"}));
   EXPECT_TRUE(refuses(with(masked + Words{"--mask-token-id", "-1"}), 1, {"--mask-token-id is -1"}));
   EXPECT_TRUE(refuses(with(masked + Words{"--mask-token-id", "3", "--special-ids", "1,200"}), 1,
                       {"--special-ids has 200", "0 to 130"}));
   for (const char* share : {"0", "1.5", "-0.1"})
     EXPECT_TRUE(refuses(with(masked + Words{"--mask-token-id", "3", "--mlm-probability", share}), 1,
-                        {"--mlm-probability is", "more than 0 and at most 1"}));
+                        {"--mlm-probability is", "more than 0", "at most 1"}));
   EXPECT_TRUE(refuses(with(masked + Words{"--mask-token-id", "3", "--mask-ratio", "0.5"}), 1,
-                      {"--mask-ratio is for the objective masked_image, but this training is by masked_lm"}));
+                      {"--mask-ratio", "objective masked_image", "by masked_lm"}));
   const Words causal = {"train", "--model", config_, "--data", data_, "--steps", "1"};
   for (const Words& setting : {Words{"--mask-token-id", "3"}, Words{"--special-ids", "1"},
                                Words{"--special-ids", ""}, Words{"--mlm-probability", "0.2"}})
-    EXPECT_TRUE(refuses(causal + setting, 1,
-                        {setting[0] + " is for the objective masked_lm", "by causal_lm", "leave it out"}));
+    EXPECT_TRUE(
+        refuses(causal + setting, 1, {setting[0], "objective masked_lm", "by causal_lm", "leave it"}));
   const std::string labelled =
       folder_.file("labelled.safetensors", safetensors_bytes(language_samples(4, 8, 131)));
   EXPECT_TRUE(refuses({"train", "--model", bert_, "--data", labelled, "--mask-token-id", "3"}, 1,
-                      {"--mask-token-id is for the objective masked_lm", "labels are those of the data"}));
+                      {"--mask-token-id", "objective masked_lm", "labels are"}));
   EXPECT_TRUE(
       refuses({"evaluate", "--model", config_, "--allow-missing", "--data", data_, "--mask-token-id", "3"}, 1,
-              {"--mask-token-id is for the objective masked_lm"}));
+              {"--mask-token-id", "objective masked_lm"}));
 }
 
 TEST_F(Objectives, MaskImages) {
@@ -207,10 +207,8 @@ TEST_F(Objectives, MaskImages) {
   EXPECT_TRUE(refuses(train + Words{"--mask-patch-size", "6"}, 1, {"--mask-patch-size is 6", "4 x 4"}));
   EXPECT_TRUE(
       refuses(train + Words{"--mask-patch-size", "8", "--mask-ratio", "0"}, 1, {"--mask-ratio is 0"}));
-  EXPECT_TRUE(
-      refuses(train + Words{"--mask-token-id", "3"}, 1,
-              {"--mask-token-id is for the objective masked_lm or masked_lm_next_sentence, but this training "
-               "is by masked_image"}));
+  EXPECT_TRUE(refuses(train + Words{"--mask-token-id", "3"}, 1,
+                      {"--mask-token-id", "masked_lm or masked_lm_next_sentence", "by masked_image"}));
   expect_success(train + Words{"--mask-patch-size", "8", "--strategy", "none"});
   const std::vector<double> alone = losses("m");
   expect_success(train + Words{"--mask-patch-size", "8", "-n", "2"});

@@ -56,14 +56,14 @@ TEST_F(TokenizerCommand, EncodesAndDecodesLineByLine) {
 }
 
 TEST_F(TokenizerCommand, RefusesWhatItCannotRead) {
-  const auto refused = [&](const Words& words, const std::string& input, const std::string& piece) {
+  const auto refused = [&](const Words& words, const std::string& input, const auto&... pieces) {
     const Output output = tokenizer(words, input);
     EXPECT_EQ(output.exit_code, 1) << output.error;
-    EXPECT_THAT(output.error, HasSubstr(piece));
+    EXPECT_THAT(output.error, testing::AllOf(HasSubstr(pieces)...));
   };
   const Words decode = {"decode", "--model", in("tokenizer")};
-  refused(decode, "[1]\n7\n", "line 2 is an integer");
-  refused(decode, "[1, \"a\"]\n", "must be an id");
+  refused(decode, "[1]\n7\n", "line 2", "integer");
+  refused(decode, "[1, \"a\"]\n", "an id");
   refused({"encode", "--model", in("nothing")}, "a\n", in("nothing"));
   refused({"train", "--data", in("missing.txt"), "--output", in("other")}, "", in("missing.txt"));
   refused({"train", "--data", text_, "--vocab-size", "100", "--output", in("other")}, "", "100");
@@ -98,8 +98,8 @@ TEST_F(TokenizerCommand, IsTrainedOnFoldersPatternsAndJsonLines) {
   EXPECT_EQ(trained({in("lines.jsonl")}), expected);
   folder_.file("broken.jsonl", plain.dump() + "\n{\"title\": 1}\n");
   const Words train = {"tokenizer", "train", "--output", in("none"), "--data"};
-  EXPECT_TRUE(refuses(train + Words{in("broken.jsonl")}, 1, {"broken.jsonl:2: it has none of \"text\""}));
-  EXPECT_TRUE(refuses(train + Words{in("folder/*.log")}, 1, {"folder/*.log", "no file has such a name"}));
+  EXPECT_TRUE(refuses(train + Words{in("broken.jsonl")}, 1, {"broken.jsonl:2", "\"text\""}));
+  EXPECT_TRUE(refuses(train + Words{in("folder/*.log")}, 1, {"folder/*.log", "no file"}));
   EXPECT_FALSE(std::filesystem::exists(in("none")));
 }
 
@@ -111,8 +111,8 @@ TEST_F(TokenizerCommand, HasTheSpecialTokensThatAreGiven) {
   EXPECT_EQ(tokenizer({"encode", "--model", in("other")}, "<end>[MASK]\n").out, "[0,1]\n");
   EXPECT_NE(tokenizer({"encode", "--model", in("other")}, "<|endoftext|>\n").out, "[0]\n");
   EXPECT_EQ(tokenizer({"encode", "--model", in("tokenizer")}, "<|endoftext|>\n").out, "[0]\n");
-  EXPECT_TRUE(refuses(train + Words{"--special-token", "a"}, 1, {"the special token \"a\"", "a byte's"}));
-  EXPECT_TRUE(refuses(train + Words{"--special-token", ""}, 1, {"a special token is \"\""}));
+  EXPECT_TRUE(refuses(train + Words{"--special-token", "a"}, 1, {"special token \"a\"", "a byte's"}));
+  EXPECT_TRUE(refuses(train + Words{"--special-token", ""}, 1, {"token is \"\""}));
   EXPECT_TRUE(refuses(train + Words{"--special-token", "<x>", "--special-token", "<x>"}, 1, {"given twice"}));
 }
 
@@ -137,7 +137,7 @@ TEST_F(TokenizerCommand, MayBeOfAPlugin) {
   folder_.file("letters/config.json", config_json({.vocabulary = 30}));
   EXPECT_TRUE(refuses(
       {"train", "--model", in("letters"), "--tokenizer", in("letters"), "--data", text_, "--steps", "1"}, 1,
-      {"CharacterTokenizer", "no plugin has"}));
+      {"CharacterTokenizer", "no plugin"}));
   const auto with_plugin = [](const Words& words, const std::string& input = "") {
     launch::Process process(
         Words{weft_program()} + words,
@@ -162,7 +162,7 @@ TEST_F(TokenizerCommand, MayBeOfAPlugin) {
 TEST_F(TokenizerCommand, DoesNotFitASmallerModel) {
   std::ofstream(in("tokenizer/config.json")) << config_json({.vocabulary = 100});
   EXPECT_TRUE(refuses({"train", "--model", in("tokenizer"), "--data", text_, "--steps", "1"}, 1,
-                      {"ids up to", "0 to 99", "--tokenizer"}));
+                      {"up to", "0 to 99", "--tokenizer"}));
 }
 
 }  // namespace

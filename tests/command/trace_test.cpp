@@ -145,10 +145,10 @@ TEST_F(TraceCommand, HasMicroBatchesAndCollectivesWithoutStages) {
 TEST_F(TraceCommand, IsRefusedWhereItCannotBeWritten) {
   const std::string path = in("none/trace.json");
   EXPECT_TRUE(refuses(train({"--strategy", "none", "--steps", "1", "--trace", path, "--output", in("out")}),
-                      kFailed, {"--trace " + path + ": cannot write there: No such file"}));
+                      kFailed, {"--trace " + path, "No such file"}));
   EXPECT_FALSE(std::filesystem::exists(in("out") + "/config.json"));
-  EXPECT_TRUE(refuses(train({"--strategy", "none", "--steps", "1", "--trace", ""}), kFailed,
-                      {"--trace is empty: give a path"}));
+  EXPECT_TRUE(
+      refuses(train({"--strategy", "none", "--steps", "1", "--trace", ""}), kFailed, {"--trace is empty"}));
 }
 
 }  // namespace

@@ -183,7 +183,7 @@ TEST_F(Train, SavesOverAFolderAndKeepsWhatIsNotItsOwn) {
 TEST_F(Train, SaysThatAFolderWithoutWeightsGivesInitialValues) {
   const Output output = expect_success(
       {"train", "--model", folder_.path(), "--data", data_, "--steps", "1", "--strategy", "none"});
-  EXPECT_THAT(output.error, HasSubstr("holds no weights"));
+  EXPECT_THAT(output.error, HasSubstr("no weights"));
 }
 
 // `from` are the flags of the saved run; the resumed run has different ones.
@@ -196,17 +196,16 @@ class ResumeFlags : public CommandTest {
 };
 
 TEST_F(ResumeFlags, ThatWouldHaveNoEffectAreRefused) {
-  EXPECT_TRUE(refuses(resume({"--lr", "0.003"}), 1, {"--lr is 0.003", "has 0.01", "leave the flag out"}));
-  EXPECT_TRUE(refuses(resume({"--betas", "0.8,0.999"}), 1, {"the first of --betas is 0.8", "has 0.9"}));
-  EXPECT_TRUE(refuses(resume({"--optimizer", "sgd"}), 1, {"state of optimizer \"adamw\"", "\"sgd\""}));
-  EXPECT_TRUE(refuses(resume({"--seed", "7"}), 1, {"shuffled by seed 42, but this job's is 7"}));
+  EXPECT_TRUE(refuses(resume({"--lr", "0.003"}), 1, {"--lr is 0.003", "has 0.01", "the flag"}));
+  EXPECT_TRUE(refuses(resume({"--betas", "0.8,0.999"}), 1, {"--betas is 0.8", "has 0.9"}));
+  EXPECT_TRUE(refuses(resume({"--optimizer", "sgd"}), 1, {"optimizer \"adamw\"", "\"sgd\""}));
+  EXPECT_TRUE(refuses(resume({"--seed", "7"}), 1, {"seed 42", "is 7"}));
   EXPECT_TRUE(refuses(resume({"--lr-scheduler", "cosine_warmup"}), 1, {"was \"constant", "\"cosine_warmup"}));
   EXPECT_TRUE(refuses(train({"--resume", in("nowhere")}), 1, {"--resume", "nowhere", "step-N", "--output"}));
-  EXPECT_TRUE(
-      refuses(train({"--strategy", "none", "--resume", in("out"), "--steps", "19"}), 1,
-              {"was saved after step 20, but this training ends at step 19", "--steps", "give more"}));
+  EXPECT_TRUE(refuses(train({"--strategy", "none", "--resume", in("out"), "--steps", "19"}), 1,
+                      {"step 20", "step 19", "--steps", "give more"}));
   EXPECT_THAT(expect_success(train({"--strategy", "none", "--resume", in("out"), "--steps", "20"})).error,
-              HasSubstr("all 20 steps are done: there is nothing to train"));
+              HasSubstr("all 20 steps"));
   EXPECT_THAT(expect_success(resume({"--max-grad-norm", "1"})).error,
               HasSubstr("max_grad_norm was 0.0, is 1.0"));
 }

@@ -41,10 +41,10 @@ class Watching : public CommandTest {
 TEST_F(Watching, IsRefusedWhereNothingCanBeWritten) {
   for (const std::string& place : {data_, data_ + "/events", std::string("/proc/events")})
     EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--tensorboard", place, "--output", in("out")}),
-                        kFailed, {"--tensorboard " + place + ": cannot write there: "}));
+                        kFailed, {"--tensorboard " + place + ": "}));
   EXPECT_FALSE(fs::exists(in("out") + "/config.json"));
   EXPECT_TRUE(refuses(train({"--strategy", "none", "--steps", "1", "--tensorboard", ""}), kFailed,
-                      {"--tensorboard is empty: give a path"}));
+                      {"--tensorboard is empty"}));
 }
 
 TEST_F(Watching, HasInTensorBoardWhatMetricsHave) {
@@ -117,10 +117,10 @@ TEST_F(Watching, MeasuresAPeakOnlyIfAskedTo) {
 TEST_F(Watching, RefusesAPeakThatIsNoneOrHasNothingToCompare) {
   for (const char* peak : {"0", "nan", "1x", "fast", "1e999"})
     EXPECT_TRUE(refuses(train({"--strategy", "none", "--steps", "1", "--peak-tflops", peak}), kFailed,
-                        {std::string("--peak-tflops is \"") + peak + "\", must be a number above 0"}));
+                        {std::string("--peak-tflops is \"") + peak + "\"", "above 0"}));
   EXPECT_TRUE(refuses(train({"--strategy", "none", "--steps", "1", "--peak-tflops", "1", "--architecture",
                              "GPT2ForSequenceClassification"}),
-                      kFailed, {"--peak-tflops is 1, but", "GPT2ForSequenceClassification", "leave it out"}));
+                      kFailed, {"--peak-tflops is 1, but", "GPT2ForSequenceClassification", "leave it"}));
 }
 
 }  // namespace
