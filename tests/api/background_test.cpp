@@ -84,7 +84,7 @@ TEST_F(BackgroundSave, ThatFailsLastEndsTheProcessWithStatusOne) {
     }
     std::exit(0);
   };
-  EXPECT_EXIT(save_last(false), testing::ExitedWithCode(1), "the save in the background failed.*config.json");
+  EXPECT_EXIT(save_last(false), testing::ExitedWithCode(1), "background failed.*config.json");
   EXPECT_EXIT(save_last(true), testing::ExitedWithCode(0), "");
 }
 

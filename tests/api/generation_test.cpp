@@ -77,10 +77,10 @@ TEST(TokenChoice, RefusesLogitsThatLeaveNothingToChoose) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float value : {std::nanf(""), -kInfinity})
     for (const bool greedy : {true, false})
-      EXPECT_ERROR(drawn({.greedy = greedy}, at::full({3}, value), 2), WEFT_DATA_LOSS,
-                   "no token can be chosen", "not finite");
+      EXPECT_ERROR(drawn({.greedy = greedy}, at::full({3}, value), 2), WEFT_DATA_LOSS, "no token",
+                   "not finite");
   EXPECT_ERROR(drawn({.greedy = true, .suppressed = {0, 1, 2}}, at::zeros({3}), 1), WEFT_DATA_LOSS,
-               "every token is suppressed");
+               "suppressed");
   const at::Tensor logits = at::tensor({1.0, 3.0, 3.0}, at::kFloat);
   EXPECT_EQ(drawn({.greedy = true}, logits, 2), (Tokens{1, 1}));
   EXPECT_EQ(drawn({.greedy = true, .suppressed = {1}}, logits.to(at::kBFloat16), 1), (Tokens{2}));
@@ -147,7 +147,7 @@ TEST_F(GenerationInAProgram, FailsOnEveryRankWhereTheCallerFails) {
     EXPECT_EQ(generate(job, prompts_, options).new_tokens(), 16);  // nobody waits
     options.suppressed = Tokens(256);
     std::iota(options.suppressed.begin(), options.suppressed.end(), 0);
-    EXPECT_ERROR(generate(job, prompts_, options), WEFT_DATA_LOSS, "no token can be chosen");
+    EXPECT_ERROR(generate(job, prompts_, options), WEFT_DATA_LOSS, "no token");
   });
 }
 

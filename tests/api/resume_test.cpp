@@ -154,29 +154,24 @@ class ResumeRefusal : public Resume {
 };
 
 TEST_F(ResumeRefusal, OfAnotherOptimizer) {
-  expect_refusal_with([](JobOptions& o) { o.optimizer = "sgd"; },
-                      {"state of optimizer \"adamw\"", "this job uses \"sgd\""});
+  expect_refusal_with([](JobOptions& o) { o.optimizer = "sgd"; }, {"optimizer \"adamw\"", "uses \"sgd\""});
 }
 
 TEST_F(ResumeRefusal, OfAnotherSchedule) {
   expect_refusal_with([](JobOptions& o) { o.schedule = "constant"; },
-                      {"was \"cosine_warmup warmup_steps=2", "this job has \"constant warmup_steps=2"});
-  expect_refusal_with([](JobOptions& o) { o.schedule = ""; }, {"had a schedule, this one has none"});
+                      {"was \"cosine_warmup warmup_steps=2", "\"constant warmup_steps=2"});
+  expect_refusal_with([](JobOptions& o) { o.schedule = ""; }, {"a schedule"});
 }
 
 TEST_F(ResumeRefusal, OfOtherData) {
   const std::string other = folder_.file("other.txt", sample_text(17 * 32 + 3, 2));
   const std::string longer = folder_.file("longer.txt", sample_text(20 * 32));
-  expect_refusal_with([&](JobOptions& o) { o.data = other; },
-                      {"of other data than this job's, with as many samples (17)"});
-  expect_refusal_with([&](JobOptions& o) { o.data = longer; },
-                      {"17 samples in batches of 8, but this job has 20"});
-  expect_refusal_with([](JobOptions& o) { o.sequence_length = 31; }, {"of other data"});
-  expect_refusal_with([](JobOptions& o) { o.batch_size = 4; },
-                      {"in batches of 8, but this job has 17 in batches of 4"});
-  expect_refusal_with([](JobOptions& o) { o.shuffle = false; },
-                      {"of shuffled samples, but this job does not shuffle them"});
-  expect_refusal_with([](JobOptions& o) { o.data_seed = 8; }, {"shuffled by seed 7, but this job's is 8"});
+  expect_refusal_with([&](JobOptions& o) { o.data = other; }, {"other data", "samples (17)"});
+  expect_refusal_with([&](JobOptions& o) { o.data = longer; }, {"17 samples", "batches of 8", "has 20"});
+  expect_refusal_with([](JobOptions& o) { o.sequence_length = 31; }, {"other data"});
+  expect_refusal_with([](JobOptions& o) { o.batch_size = 4; }, {"batches of 8", "has 17", "batches of 4"});
+  expect_refusal_with([](JobOptions& o) { o.shuffle = false; }, {"shuffled samples", "not shuffle"});
+  expect_refusal_with([](JobOptions& o) { o.data_seed = 8; }, {"seed 7", "is 8"});
 }
 
 TEST_F(ResumeRefusal, OfAnotherModel) {
@@ -187,7 +182,7 @@ TEST_F(ResumeRefusal, OfAnotherModel) {
 
 TEST_F(ResumeRefusal, OfAFolderWithoutATrainingState) {
   fs::remove_all(in("saved") + "/training_state");
-  expect_refusal(options_, WEFT_NOT_FOUND, {"saved/training_state/state.json does not exist", "--output"});
+  expect_refusal(options_, WEFT_NOT_FOUND, {"saved/training_state/state.json", "--output"});
 }
 
 TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {
@@ -201,8 +196,7 @@ TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {
   nlohmann::json changed = nlohmann::json::parse(index);
   changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"][0]["extent"][0] = 255;
   std::ofstream(state + "index.json") << changed.dump();
-  const std::string uncovered =
-      "parts of transformer.wte.weight/exp_avg leave elements of it out, or overlap";
+  const std::string uncovered = "parts of transformer.wte.weight/exp_avg";
   expect_refusal(options_, WEFT_DATA_LOSS, {"the 1 " + uncovered});
   // Of the right number of elements: the upper half twice, the lower half never.
   nlohmann::json& parts = changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"];
@@ -213,7 +207,7 @@ TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {
   changed = nlohmann::json::parse(index);
   changed["tensors"]["transformer.wte.weight/exp_avg"]["parts"][0]["file"] = "../model.safetensors";
   std::ofstream(state + "index.json") << changed.dump();
-  expect_refusal(options_, WEFT_DATA_LOSS, {"names no file of the folder"});
+  expect_refusal(options_, WEFT_DATA_LOSS, {"no file"});
 }
 
 // Trained a little more, or an element of one tensor changed: the shapes are the same.
@@ -222,11 +216,11 @@ TEST_F(ResumeRefusal, OfOtherWeightsThanThoseItWasSavedWith) {
   run(1, 1, "saved", "later");
   fs::copy_file(in("later") + "/model.safetensors", weights, fs::copy_options::overwrite_existing);
   expect_refusal(options_, WEFT_INVALID_ARGUMENT,
-                 {"state.json", "the weights in " + in("saved") + " are not those with which", "--model"});
+                 {"state.json", "weights in " + in("saved"), "not those", "--model"});
   std::string changed = saved;
   changed.back() ^= 1;
   std::ofstream(weights, std::ios::binary) << changed;
-  expect_refusal(options_, WEFT_INVALID_ARGUMENT, {"are not those with which this training state was saved"});
+  expect_refusal(options_, WEFT_INVALID_ARGUMENT, {"not those"});
   // The same tensors in another file are the same weights.
   std::ofstream(weights, std::ios::binary) << saved;
   const RawTensors tensors = read_safetensors(weights);
@@ -247,7 +241,7 @@ TEST_F(ResumeRefusal, OfNumbersThatAreNoIntegers) {
     expect_refusal(options_, WEFT_DATA_LOSS, {"state.json", piece});
   };
   using Key = nlohmann::json::json_pointer;
-  expect_refusal_of_state(Key("/data/batch"), 1.5, "\"batch\" is 1.5, must be an integer");
+  expect_refusal_of_state(Key("/data/batch"), 1.5, "\"batch\" is 1.5");
   expect_refusal_of_state(Key("/data/batch"), -1, "\"batch\" is -1");
   expect_refusal_of_state(Key("/data/epoch"), true, "\"epoch\" is true");
   expect_refusal_of_state(Key("/version"), 2.5, "\"version\" is 2.5");
@@ -259,10 +253,9 @@ TEST_F(ResumeRefusal, OfNumbersThatAreNoIntegers) {
 
 TEST_F(ResumeRefusal, OfAnotherVersionAndOfDamage) {
   rewrite_state("version", 1);
-  expect_refusal(options_, WEFT_FAILED_PRECONDITION,
-                 {"state.json: training state of version 1, this Weft reads 2"});
+  expect_refusal(options_, WEFT_FAILED_PRECONDITION, {"state.json", "version 1", "reads 2"});
   rewrite_state("version", "one");
-  expect_refusal(options_, WEFT_DATA_LOSS, {"state.json", "\"version\" is \"one\", must be an integer"});
+  expect_refusal(options_, WEFT_DATA_LOSS, {"state.json", "\"version\" is \"one\""});
   rewrite_state("version", 2);
   rewrite_state("data", 3);
   expect_refusal(options_, WEFT_DATA_LOSS, {"state.json is damaged"});

@@ -117,10 +117,9 @@ TEST_F(LiveSwitch, AModelThatCannotBeGivenBackEndsTheJob) {
   on_ranks({2}, [&](World& world) {
     Job job = make(world, "torch_ddp");
     Booster failing = under(world, "slices", R"({"fail": "dtype"})");
-    EXPECT_ERROR(failing.take_over(job), WEFT_INVALID_ARGUMENT, "told to fail", "cannot have its model back",
-                 "must be", "of Half");
-    EXPECT_ERROR(train(job, 1), WEFT_FAILED_PRECONDITION, "torch_ddp: an earlier step failed",
-                 "start from a checkpoint");
+    EXPECT_ERROR(failing.take_over(job), WEFT_INVALID_ARGUMENT, "told to fail", "model back", "must be",
+                 "of Half");
+    EXPECT_ERROR(train(job, 1), WEFT_FAILED_PRECONDITION, "torch_ddp", "earlier step", "a checkpoint");
   });
 }
 
@@ -165,7 +164,7 @@ TEST_F(LiveSwitch, RefusesPendingGradientsAndWhatIsNotBoosted) {
     ASSERT_TRUE(job.data.next(batch));
     job.accumulate_gradients(batch, false);
     Booster slices = under(world, "slices");
-    EXPECT_ERROR(slices.take_over(job), WEFT_FAILED_PRECONDITION, "has a gradient that no step has used");
+    EXPECT_ERROR(slices.take_over(job), WEFT_FAILED_PRECONDITION, "no step");
     job.optimizer.zero_grad();
     slices.take_over(job);
     Job loose;

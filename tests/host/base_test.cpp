@@ -59,8 +59,8 @@ TEST(Duration, OfAFlagIsMoreThanZeroAndAtMostAYear) {
   EXPECT_EQ(milliseconds_of("--grace", 0.0001).count(), 1);
   EXPECT_EQ(milliseconds_of("--grace", 31536000).count(), 31536000000);
   for (const double wrong : {0., -1., 31536001., double{NAN}, double{INFINITY}})
-    EXPECT_ERROR(milliseconds_of("--grace", wrong), WEFT_INVALID_ARGUMENT, "--grace is ",
-                 "must be more than 0 and at most a year");
+    EXPECT_ERROR(milliseconds_of("--grace", wrong), WEFT_INVALID_ARGUMENT, "--grace is ", "more than 0",
+                 "a year");
 }
 
 TEST(RankFailure, NamesTheRankOfOneForm) {
@@ -148,11 +148,11 @@ TEST(Sha256, DoesNotDependOnThePieces) {
 TEST(ReadFile, RefusesWhatIsNotThereTooLongOrNoFile) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read_file(folder.path() / "none", 10), WEFT_NOT_FOUND, "none", "No such file");
-  EXPECT_ERROR(read_file(folder.path(), 10), WEFT_INVALID_ARGUMENT, "not a regular file");
-  EXPECT_ERROR(read_file(folder.write("long", "0123456789a"), 10), WEFT_INVALID_ARGUMENT,
-               "has 11 bytes, more than the 10 that are read");
+  EXPECT_ERROR(read_file(folder.path(), 10), WEFT_INVALID_ARGUMENT, "regular file");
+  EXPECT_ERROR(read_file(folder.write("long", "0123456789a"), 10), WEFT_INVALID_ARGUMENT, "has 11 bytes",
+               "the 10");
   mkfifo((folder.path() / "pipe").c_str(), 0600);
-  EXPECT_ERROR(read_file(folder.path() / "pipe", 10), WEFT_INVALID_ARGUMENT, "not a regular file");
+  EXPECT_ERROR(read_file(folder.path() / "pipe", 10), WEFT_INVALID_ARGUMENT, "regular file");
   EXPECT_EQ(read_file(folder.write("short", "0123456789"), 10), "0123456789");
 }
 
@@ -222,7 +222,7 @@ TEST(Json, IsLimited) {
   for (int i = 0; i < 4'000'000; ++i) text += ",0";
   EXPECT_ERROR(parse_json(text + "]", "x.json"), WEFT_INVALID_ARGUMENT, "x.json: more than 4000000 values");
   EXPECT_ERROR(parse_json(std::string(65, '[') + std::string(65, ']'), "x.json"), WEFT_INVALID_ARGUMENT,
-               "nested deeper than 64 levels");
+               "64 levels");
   parse_json(std::string(64, '[') + std::string(64, ']'), "x.json");
 }
 
@@ -259,10 +259,10 @@ TEST(Json, HasIntegersThatNobodyRounds) {
       "x.json");
   EXPECT_EQ(integer_at(object, "a", "x.json"), 3);
   EXPECT_EQ(integer_at(object, "c", "x.json", -1), -1);
-  EXPECT_ERROR(integer_at(object, "b", "x.json"), WEFT_DATA_LOSS,
-               "x.json: \"b\" is 1.5, must be an integer of at least 0");
+  EXPECT_ERROR(integer_at(object, "b", "x.json"), WEFT_DATA_LOSS, "x.json: \"b\" is 1.5", "integer",
+               "least 0");
   for (const char* key : {"c", "d", "e", "f"})
-    EXPECT_ERROR(integer_at(object, key, "x.json"), WEFT_DATA_LOSS, key, "must be an integer");
+    EXPECT_ERROR(integer_at(object, key, "x.json"), WEFT_DATA_LOSS, key, "an integer");
   EXPECT_EQ(integers_at(object, "g", "x.json"), (std::vector<int64_t>{1, 2}));
   EXPECT_ERROR(integers_at(object, "f", "x.json"), WEFT_DATA_LOSS, "\"f\" is 2.0");
 }

@@ -44,19 +44,19 @@ std::string make_note(uint32_t owner_size, uint32_t text_size, uint32_t type, co
 }
 
 TEST(ElfFile, RefusesWhatIsNotElf) {
-  EXPECT_ERROR(parse_elf("#!/bin/sh\n", "x.so"), WEFT_DATA_LOSS, "NOTE: x.so is not an ELF library");
+  EXPECT_ERROR(parse_elf("#!/bin/sh\n", "x.so"), WEFT_DATA_LOSS, "NOTE: x.so", "ELF library");
   EXPECT_ERROR(parse_elf("", "x.so"), WEFT_DATA_LOSS, "not an ELF library");
   EXPECT_ERROR(read_elf("/nowhere/x.so"), WEFT_NOT_FOUND, "FIND", "/nowhere/x.so");
   const testing::TemporaryFolder folder;
   EXPECT_ERROR(read_elf(folder.write("empty.so", "")), WEFT_DATA_LOSS, "empty");
-  EXPECT_ERROR(read_elf(folder.path()), WEFT_DATA_LOSS, "not a regular file");
+  EXPECT_ERROR(read_elf(folder.path()), WEFT_DATA_LOSS, "regular file");
 }
 
 TEST(ElfFile, RefusesSizesThatPointOutside) {
   const std::string note = make_note(5, 4, 1, std::string("WEFT\0\0\0\0a=b", 12));
   EXPECT_EQ(*parse_elf(make_elf(note, note.size()), "x").note, "a=b");
   for (const uint64_t size : {note.size() + 1, uint64_t{1} << 32, UINT64_MAX}) {
-    EXPECT_ERROR(parse_elf(make_elf(note, size), "x"), WEFT_DATA_LOSS, "cut off or damaged");
+    EXPECT_ERROR(parse_elf(make_elf(note, size), "x"), WEFT_DATA_LOSS, "cut off");
   }
   for (const uint32_t size : {13u, UINT32_MAX - 3, UINT32_MAX}) {
     const std::string long_owner = make_note(size, 4, 1, std::string("WEFT\0\0\0\0a=b", 12));

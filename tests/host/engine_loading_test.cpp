@@ -41,8 +41,7 @@ void install_strategy(PluginRoot& root) {
 TEST(Engine, A_IsRefusedWhereItIsMissingOrNotTheEngine) {
   EXPECT_ERROR(load_engine(facts_with("nothing.so")), WEFT_NOT_FOUND, "DLOPEN", "nothing.so",
                "install Weft whole");
-  EXPECT_ERROR(load_engine(facts_with("missing_symbol.so")), WEFT_FAILED_PRECONDITION, "DLOPEN",
-               "does not load");
+  EXPECT_ERROR(load_engine(facts_with("missing_symbol.so")), WEFT_FAILED_PRECONDITION, "DLOPEN", "not load");
   EXPECT_ERROR(load_engine(facts_with("empty.so")), WEFT_FAILED_PRECONDITION, "ENTRY", "weft_engine_v0");
   EXPECT_ERROR(load_engine(facts_with("engine_without_table.so")), WEFT_FAILED_PRECONDITION, "ENTRY");
   EXPECT_EQ(engine_if_loaded(), nullptr);
@@ -50,7 +49,7 @@ TEST(Engine, A_IsRefusedWhereItIsMissingOrNotTheEngine) {
 
 TEST(Engine, B_OfAnotherBuildIsRefusedWithBoth) {
   EXPECT_ERROR(load_engine(facts_with("engine_of_another_build.so")), WEFT_FAILED_PRECONDITION, "NEGOTIATE",
-               "comes from build another", "from build build");
+               "build another", "build build");
   EXPECT_EQ(engine_if_loaded(), nullptr);
 }
 

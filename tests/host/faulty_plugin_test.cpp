@@ -47,7 +47,7 @@ TEST_F(FaultyPlugin, OfAnotherTorchTag) {
     manifest["libraries"][0]["tier"] = "torch";
     manifest["libraries"][0]["torch_tag"] = "torch=1.13";
   });
-  EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "TORCH_TAG: built for libtorch \"torch=1.13\"",
+  EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "TORCH_TAG", "libtorch \"torch=1.13\"",
                testing::kTorchTag, "rebuild it");
 }
 
@@ -60,8 +60,8 @@ TEST_F(FaultyPlugin, OfAnotherBuild) {
   const Catalogue catalogue = root_.scan();
   const std::vector<Candidate> candidates = catalogue.find("shard_policy", "family", "");
   ASSERT_EQ(candidates.size(), 1u);
-  EXPECT_ERROR(check_compatible(candidates[0], PluginRoot::facts()), WEFT_FAILED_PRECONDITION,
-               "TIER: it is of tier native and was built with Weft's build older, this Weft is build build");
+  EXPECT_ERROR(check_compatible(candidates[0], PluginRoot::facts()), WEFT_FAILED_PRECONDITION, "TIER",
+               "tier native", "build older", "build build");
   EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "NOTE", "tier \"c\", its manifest \"native\"");
 }
 
@@ -83,7 +83,7 @@ TEST_F(FaultyPlugin, Truncated) {
 TEST_F(FaultyPlugin, ThatIsNotElf) {
   install("alpha_1.0.0");
   rewrite("#!/bin/sh\necho\n");
-  EXPECT_ERROR(root_.load(), WEFT_DATA_LOSS, "NOTE", path_ + " is not an ELF library");
+  EXPECT_ERROR(root_.load(), WEFT_DATA_LOSS, "NOTE", path_, "ELF library");
 }
 
 TEST_F(FaultyPlugin, ForAnotherMachine) {
@@ -92,7 +92,7 @@ TEST_F(FaultyPlugin, ForAnotherMachine) {
   bytes[18] = 40;  // e_machine: EM_ARM
   bytes[19] = 0;
   rewrite(bytes);
-  EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "ARCH", "for arm", "this process needs");
+  EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "ARCH", "for arm", "process needs");
   bytes[4] = 1;  // 32 bits
   rewrite(bytes);
   EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "ARCH", "32 bits");
@@ -117,11 +117,10 @@ TEST_F(FaultyPlugin, WithoutItsLibrary) {
 TEST_F(FaultyPlugin, ThatEverybodyCanWrite) {
   install("alpha_1.0.0");
   chmod(path_.c_str(), 0777);
-  EXPECT_ERROR(root_.load(), WEFT_PERMISSION_DENIED, "TRUST", path_ + " can be written by everybody",
-               "chmod o-w");
+  EXPECT_ERROR(root_.load(), WEFT_PERMISSION_DENIED, "TRUST", path_, "by everybody", "chmod o-w");
   chmod(path_.c_str(), 0755);
   chmod((folder_ / "plugin.json").c_str(), 0666);
-  EXPECT_ERROR(root_.load(), WEFT_PERMISSION_DENIED, "TRUST", "plugin.json can be written by everybody");
+  EXPECT_ERROR(root_.load(), WEFT_PERMISSION_DENIED, "TRUST", "plugin.json", "by everybody");
 }
 
 TEST_F(FaultyPlugin, OfAnotherDigest) {
@@ -153,8 +152,7 @@ TEST_F(FaultyPlugin, OfAKindThatItIsNot) {
 
 TEST_F(FaultyPlugin, ThatThrows) {
   install("throwing");
-  EXPECT_ERROR(root_.load(), WEFT_INTERNAL, "shard_policy \"alpha\" 1.0.0",
-               "a C++ exception, which must not leave a plugin", "quince");
+  EXPECT_ERROR(root_.load(), WEFT_INTERNAL, "shard_policy \"alpha\" 1.0.0", "C++ exception", "quince");
 }
 
 TEST_F(FaultyPlugin, WhoseInitFails) {
@@ -202,7 +200,7 @@ TEST(Validate, JudgesALinkedFolderAsTheLoaderDoes) {
   chmod((root.path() / "alpha").c_str(), 0755);
   const auto link = root.path() / "alpha" / "1.0.0";
   std::filesystem::create_directory_symlink(target, link);
-  EXPECT_ERROR(root.load(), WEFT_PERMISSION_DENIED, "TRUST", "outside of its folder");
+  EXPECT_ERROR(root.load(), WEFT_PERMISSION_DENIED, "TRUST", "outside of");
   const json report = validate(link, PluginRoot::facts());
   EXPECT_FALSE(report["passed"].get<bool>());
   EXPECT_EQ(report["libraries"][0]["checks"].back()["name"], "TRUST") << report.dump(2);

@@ -42,7 +42,7 @@ TEST_F(FileLocks, RefuseALinkAndLeaveItsTarget) {
   for (const fs::path& target : {precious, folder_.path() / "nothing"}) {
     fs::create_symlink(target, file_);
     FileLock lock(file_);
-    EXPECT_ERROR((void)lock.try_lock(), WEFT_PERMISSION_DENIED, file_.string() + " is a link");
+    EXPECT_ERROR((void)lock.try_lock(), WEFT_PERMISSION_DENIED, file_.string(), "a link");
     EXPECT_FALSE(FileLock::find_holder(file_));
     fs::remove(file_);
   }
@@ -56,7 +56,7 @@ TEST_F(FileLocks, RefuseWhatIsNoRegularFile) {
   EXPECT_FALSE(FileLock::find_holder(file_));
   fs::remove(file_);
   ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
-  EXPECT_ERROR((void)FileLock(file_).try_lock(), WEFT_PERMISSION_DENIED, file_.string(), "no regular file");
+  EXPECT_ERROR((void)FileLock(file_).try_lock(), WEFT_PERMISSION_DENIED, file_.string(), "regular file");
   EXPECT_FALSE(FileLock::find_holder(file_));
 }
 
@@ -95,7 +95,7 @@ TEST_F(FileLocks, NameTheProcessThatHoldsThem) {
   kill(holder, SIGSTOP);
   int status = 0;
   ASSERT_EQ(waitpid(holder, &status, WUNTRACED), holder);
-  EXPECT_NE(holder_of(lock).find(", which is stopped (SIGSTOP)"), std::string::npos) << holder_of(lock);
+  EXPECT_NE(holder_of(lock).find("(SIGSTOP)"), std::string::npos) << holder_of(lock);
   test::end_waiting(holder);
   EXPECT_FALSE(FileLock::find_holder(file_));
   EXPECT_TRUE(lock.try_lock());

@@ -56,10 +56,10 @@ TEST(JobOptions, FitTheScreenInShortHelp) {
 TEST(JobOptions, AreCheckedByTheirDeclaration) {
   const auto check = [](const nlohmann::json& given) { check_settings("train", given, flag_name); };
   check({{"steps", 3}, {"output", "out"}, {"save_every", 1}});
-  EXPECT_ERROR(check({{"steps", 0}}), WEFT_INVALID_ARGUMENT, "--steps is 0, must be an integer, at least 1");
+  EXPECT_ERROR(check({{"steps", 0}}), WEFT_INVALID_ARGUMENT, "--steps is 0", "integer", "at least 1");
   EXPECT_ERROR(check({{"output", ""}}), WEFT_INVALID_ARGUMENT, "--output is empty");
   EXPECT_ERROR(check({{"save_every", 1}}), WEFT_INVALID_ARGUMENT, "--save-every needs --output");
-  EXPECT_ERROR(check({{"steps", 1}, {"epochs", 1}}), WEFT_INVALID_ARGUMENT, "exclude each other");
+  EXPECT_ERROR(check({{"steps", 1}, {"epochs", 1}}), WEFT_INVALID_ARGUMENT, "exclude each");
   EXPECT_ERROR(check({{"packing", "stream "}}), WEFT_INVALID_ARGUMENT, "--packing is \"stream \"");
 }
 

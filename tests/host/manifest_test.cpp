@@ -52,9 +52,9 @@ TEST(Manifest, RefusesMissingKeysByName) {
 }
 
 TEST(Manifest, RefusesWrongValuesWithGotAndWanted) {
-  EXPECT_ERROR(parse_with("/id", 3), WEFT_INVALID_ARGUMENT, "\"id\" as an integer, must be a text");
+  EXPECT_ERROR(parse_with("/id", 3), WEFT_INVALID_ARGUMENT, "\"id\" as", "integer");
   EXPECT_ERROR(parse_with("/id", "../x"), WEFT_INVALID_ARGUMENT, "../x");
-  EXPECT_ERROR(parse_with("/version", "1.4"), WEFT_INVALID_ARGUMENT, "\"1.4\", must be like 1.2.3");
+  EXPECT_ERROR(parse_with("/version", "1.4"), WEFT_INVALID_ARGUMENT, "\"1.4\"", "1.2.3");
   EXPECT_ERROR(parse_with("/manifest_version", 2), WEFT_INVALID_ARGUMENT, "manifest_version 2",
                "update Weft");
   EXPECT_ERROR(parse_with("/abi/minor", -1), WEFT_INVALID_ARGUMENT, "\"minor\" as -1");
@@ -63,8 +63,7 @@ TEST(Manifest, RefusesWrongValuesWithGotAndWanted) {
   EXPECT_ERROR(parse_with("/libraries", json::array()), WEFT_INVALID_ARGUMENT, "\"libraries\"");
   EXPECT_ERROR(parse_with("/libraries/0/kind", "stategy"), WEFT_INVALID_ARGUMENT, "\"stategy\"",
                "strategy, shard_policy");
-  EXPECT_ERROR(parse_with("/libraries/0/tier", "T2"), WEFT_INVALID_ARGUMENT,
-               "\"T2\", must be c, torch or native");
+  EXPECT_ERROR(parse_with("/libraries/0/tier", "T2"), WEFT_INVALID_ARGUMENT, "\"T2\"", "or native");
   EXPECT_ERROR(parse_with("/libraries/0/provides", "gemini"), WEFT_INVALID_ARGUMENT, "\"provides\"");
   EXPECT_ERROR(parse_with("/libraries/0/sha256", "E3"), WEFT_INVALID_ARGUMENT,
                "64 lower-case hexadecimal digits");
@@ -81,7 +80,7 @@ TEST(Manifest, RefusesAFileOutsideItsFolder) {
 TEST(Manifest, RefusesWhatIsNoJsonAndWhatIsTooLong) {
   EXPECT_ERROR(parse_manifest("{\"id\":", "plugin.json"), WEFT_INVALID_ARGUMENT,
                "MANIFEST: plugin.json: not valid JSON");
-  EXPECT_ERROR(parse_manifest("[]", "plugin.json"), WEFT_INVALID_ARGUMENT, "plugin.json is an array");
+  EXPECT_ERROR(parse_manifest("[]", "plugin.json"), WEFT_INVALID_ARGUMENT, "plugin.json is", "array");
   const testing::TemporaryFolder folder;
   EXPECT_ERROR(read_manifest(folder.path() / "plugin.json"), WEFT_NOT_FOUND, "MANIFEST: cannot open");
   const auto path = folder.write("plugin.json", std::string(kLargestManifest + 1, ' '));

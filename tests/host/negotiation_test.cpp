@@ -25,13 +25,12 @@ TEST(AbiAgreement, RefusesAnotherMajorWithBothSides) {
 TEST(AbiAgreement, RefusesRangesThatDoNotMeet) {
   EXPECT_ERROR(agree({1, 2, 5}, {1, 6, 8}), WEFT_FAILED_PRECONDITION, "ABI_MINOR", "1.6 to 1.8", "1.2 to 1.5",
                "update Weft");
-  EXPECT_ERROR(agree({1, 2, 5}, {1, 0, 1}), WEFT_FAILED_PRECONDITION, "ABI_MINOR", "rebuild the plugin");
+  EXPECT_ERROR(agree({1, 2, 5}, {1, 0, 1}), WEFT_FAILED_PRECONDITION, "ABI_MINOR", "rebuild");
   EXPECT_ERROR(agree({1, 2, 5}, {1, 4, 3}), WEFT_FAILED_PRECONDITION, "ABI_MINOR");
 }
 
 TEST(AbiAgreement, WantsEqualMinorsBeforeOne) {
-  EXPECT_ERROR(agree({0, 1, 3}, {0, 1, 2}), WEFT_FAILED_PRECONDITION, "ABI_MINOR",
-               "before 1.0 the minors must be equal");
+  EXPECT_ERROR(agree({0, 1, 3}, {0, 1, 2}), WEFT_FAILED_PRECONDITION, "ABI_MINOR", "before 1.0");
   EXPECT_EQ(agree({0, 3, 3}, {0, 3, 3}), 3u);
 }
 
@@ -115,7 +114,7 @@ TEST_F(Negotiation, KeepsThePluginsReason) {
   answer_text = "there is no quince";
   EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "NEGOTIATE", "ABI 1.5", "there is no quince");
   answer_text = nullptr;
-  EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "WEFT_FAILED_PRECONDITION without a reason");
+  EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "WEFT_FAILED_PRECONDITION", "a reason");
 }
 
 TEST_F(Negotiation, RefusesAReplyOfNonsenseSize) {
@@ -128,17 +127,17 @@ TEST_F(Negotiation, RefusesAReplyOfNonsenseSize) {
 TEST_F(Negotiation, RefusesAMinorThatNobodyOffered) {
   for (const uint32_t minor : {0u, 2u, 6u, 99u}) {
     answer.abi_minor = minor;
-    EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "NEGOTIATE", "the host offered 3 to 5", "2 to 6");
+    EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "NEGOTIATE", "offered 3 to 5", "2 to 6");
   }
 }
 
 TEST_F(Negotiation, RefusesAnotherThanTheManifestNames) {
   answer.id = WEFT_STR("y");
-  EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "the library says id \"y\", its manifest \"x\"");
+  EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "id \"y\", its manifest \"x\"");
   answer.id = {nullptr, 5};
-  EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "the library says id \"\"");
+  EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "id \"\"");
   answer.id = {"x", UINT64_MAX};
-  EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "the library says id \"\"");
+  EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "id \"\"");
   answer.id = WEFT_STR("x");
   answer.tier = 9;
   EXPECT_ERROR(ask(), WEFT_FAILED_PRECONDITION, "tier \"unknown\"");
@@ -166,18 +165,16 @@ TEST_F(Negotiation, RefusesTablesOfNonsenseSize) {
     EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "factory says struct_size");
     SetUp();
     policy.struct_size = size;
-    EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION,
-                 "what it provides says struct_size");
+    EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "says struct_size");
   }
   policy.struct_size = sizeof(policy) - 1;
-  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION,
-               "what it provides says struct_size 31, must be at least 32");
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "struct_size 31", "least 32");
   policy.struct_size = sizeof(policy) + 64;  // of a newer plugin
   EXPECT_NO_THROW(check_tables(&plugin, library_));
 }
 
 TEST_F(Negotiation, RefusesNullSlots) {
-  EXPECT_ERROR(check_tables(nullptr, library_), WEFT_FAILED_PRECONDITION, "plugin is null");
+  EXPECT_ERROR(check_tables(nullptr, library_), WEFT_FAILED_PRECONDITION, "plugin", "is null");
   plugin.get_factory = nullptr;
   EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "no get_factory");
   SetUp();
@@ -186,10 +183,10 @@ TEST_F(Negotiation, RefusesNullSlots) {
                "null");
   SetUp();
   policy.name = {};
-  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "has no name");
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "no name");
   SetUp();
   policy.build = nullptr;
-  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "TABLE_VALIDATE", "has no build");
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "TABLE_VALIDATE", "no build");
 }
 
 TEST_F(Negotiation, RefusesFormatsWithoutAFunction) {
@@ -216,13 +213,13 @@ TEST_F(Negotiation, RefusesFormatsWithoutAFunction) {
   format = whole;
   EXPECT_NO_THROW(check_tables(&plugin, library_));
   format.open = nullptr;
-  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "TABLE_VALIDATE", "has no open");
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "TABLE_VALIDATE", "no open");
   format = whole;
   format.abandon = nullptr;
-  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "has no abandon");
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "no abandon");
   format = whole;
   format.struct_size = WEFT_END_OF(weft_checkpoint_io, commit);
-  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "must be at least 96");
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "at least 96");
 }
 
 TEST_F(Negotiation, RefusesAPluginWithoutWhatItsManifestPromises) {

@@ -28,28 +28,27 @@ Options check(const char* given) {
 
 TEST(Options, RefuseAnUnknownNameWithTheNearest) {
   EXPECT_ERROR(check(R"({"tp_size": 1, "bucket_cap": 2})"), WEFT_INVALID_ARGUMENT, "strategy x",
-               "no option is called \"bucket_cap\"", "did you mean \"bucket_cap_mb\"?");
-  EXPECT_ERROR(check(R"({"tp_size": 1, "zzz": 2})"), WEFT_INVALID_ARGUMENT, "no option is called \"zzz\"",
+               "is called \"bucket_cap\"", "did you mean \"bucket_cap_mb\"?");
+  EXPECT_ERROR(check(R"({"tp_size": 1, "zzz": 2})"), WEFT_INVALID_ARGUMENT, "is called \"zzz\"",
                "Options: bucket_cap_mb, static_graph");
 }
 
 TEST(Options, RefuseAWrongTypeWithGotAndWanted) {
-  EXPECT_ERROR(check(R"({"tp_size": 1.5})"), WEFT_INVALID_ARGUMENT, "tp_size is 1.5, must be an integer");
+  EXPECT_ERROR(check(R"({"tp_size": 1.5})"), WEFT_INVALID_ARGUMENT, "tp_size is 1.5", "integer");
   EXPECT_ERROR(check(R"({"tp_size": "1"})"), WEFT_INVALID_ARGUMENT, "tp_size is \"1\"");
   EXPECT_ERROR(check(R"({"tp_size": 18446744073709551615})"), WEFT_INVALID_ARGUMENT,
                "tp_size is 18446744073709551615");
   EXPECT_ERROR(check(R"({"tp_size": null})"), WEFT_INVALID_ARGUMENT, "tp_size is null");
-  EXPECT_ERROR(check(R"({"tp_size": 1, "static_graph": 1})"), WEFT_INVALID_ARGUMENT, "must be true or false");
+  EXPECT_ERROR(check(R"({"tp_size": 1, "static_graph": 1})"), WEFT_INVALID_ARGUMENT, "or false");
   EXPECT_ERROR(check(R"({"tp_size": 1, "betas": 3})"), WEFT_INVALID_ARGUMENT, "betas is 3");
-  EXPECT_ERROR(check("[]"), WEFT_INVALID_ARGUMENT, "the options are an array, must be an object");
+  EXPECT_ERROR(check("[]"), WEFT_INVALID_ARGUMENT, "an array", "an object");
 }
 
 TEST(Options, TakeInfinityWhereTheTableSaysSo) {
   const OptionTable table(
       json::parse(R"([{"name": "norm_type", "type": "float", "default": 2, "infinity": true}])"),
       "plugin.json");
-  EXPECT_ERROR(Options(table, json::parse(R"({"norm_type": "nan"})"), "x"), WEFT_INVALID_ARGUMENT,
-               "must be a number or inf");
+  EXPECT_ERROR(Options(table, json::parse(R"({"norm_type": "nan"})"), "x"), WEFT_INVALID_ARGUMENT, "or inf");
   EXPECT_ERROR(check(R"({"tp_size": 1, "max_norm": "inf"})"), WEFT_INVALID_ARGUMENT, "max_norm is \"inf\"");
   const Options options(table, parse_assignments(table, {"norm_type=inf"}, "x"), "x");
   EXPECT_EQ(options.at("norm_type").real, std::numeric_limits<double>::infinity());
@@ -57,17 +56,15 @@ TEST(Options, TakeInfinityWhereTheTableSaysSo) {
 }
 
 TEST(Options, RefuseAValueOutOfRange) {
-  EXPECT_ERROR(check(R"({"tp_size": 1, "bucket_cap_mb": 0})"), WEFT_INVALID_ARGUMENT,
-               "bucket_cap_mb is 0, must be an integer from 1 to 1024");
-  EXPECT_ERROR(check(R"({"tp_size": 1, "max_norm": -1})"), WEFT_INVALID_ARGUMENT,
-               "must be a number, at least 0");
-  EXPECT_ERROR(check(R"({"tp_size": 1, "placement": "atuo"})"), WEFT_INVALID_ARGUMENT,
-               "one of auto, static, cpu", "did you mean \"auto\"?");
+  EXPECT_ERROR(check(R"({"tp_size": 1, "bucket_cap_mb": 0})"), WEFT_INVALID_ARGUMENT, "bucket_cap_mb is 0",
+               "from 1 to 1024");
+  EXPECT_ERROR(check(R"({"tp_size": 1, "max_norm": -1})"), WEFT_INVALID_ARGUMENT, "a number", "at least 0");
+  EXPECT_ERROR(check(R"({"tp_size": 1, "placement": "atuo"})"), WEFT_INVALID_ARGUMENT, "auto, static, cpu",
+               "did you mean \"auto\"?");
 }
 
 TEST(Options, RefuseToLeaveOutWhatHasNoDefault) {
-  EXPECT_ERROR(check("{}"), WEFT_INVALID_ARGUMENT, "option tp_size must be given",
-               "ranks of the tensor axis");
+  EXPECT_ERROR(check("{}"), WEFT_INVALID_ARGUMENT, "option tp_size", "tensor axis");
 }
 
 TEST(Options, AreCompleteAndTyped) {
@@ -94,17 +91,17 @@ TEST(Options, ViewStaysValidWhenTheyAreMoved) {
 
 TEST(Assignments, RefuseWhatHasNoKeyOrIsGivenTwice) {
   const OptionTable table = make_table();
-  EXPECT_ERROR(parse_assignments(table, {"tp_size"}, "x"), WEFT_INVALID_ARGUMENT,
-               "\"tp_size\" is not of the form key=value");
+  EXPECT_ERROR(parse_assignments(table, {"tp_size"}, "x"), WEFT_INVALID_ARGUMENT, "\"tp_size\"",
+               "form key=value");
   EXPECT_ERROR(parse_assignments(table, {"=1"}, "x"), WEFT_INVALID_ARGUMENT, "key=value");
-  EXPECT_ERROR(parse_assignments(table, {"tp_size=1", "tp_size=2"}, "x"), WEFT_INVALID_ARGUMENT,
-               "tp_size is given twice");
+  EXPECT_ERROR(parse_assignments(table, {"tp_size=1", "tp_size=2"}, "x"), WEFT_INVALID_ARGUMENT, "tp_size",
+               "given twice");
   EXPECT_ERROR(parse_assignments(table, {"tp_sise=1"}, "x"), WEFT_INVALID_ARGUMENT,
                "did you mean \"tp_size\"?");
-  EXPECT_ERROR(parse_assignments(table, {"tp_size=1k"}, "x"), WEFT_INVALID_ARGUMENT,
-               "tp_size is \"1k\", must be an integer");
+  EXPECT_ERROR(parse_assignments(table, {"tp_size=1k"}, "x"), WEFT_INVALID_ARGUMENT, "tp_size is \"1k\"",
+               "integer");
   EXPECT_ERROR(parse_assignments(table, {"max_norm=nan"}, "x"), WEFT_INVALID_ARGUMENT, "max_norm",
-               "must be a number");
+               "a number");
   EXPECT_ERROR(parse_assignments(table, {"bucket_cap_mb=0"}, "x"), WEFT_INVALID_ARGUMENT, "from 1 to 1024");
 }
 
@@ -119,8 +116,8 @@ TEST(Assignments, AreReadByTheTypesOfTheTable) {
 
 TEST(OptionTable, RefusesAMalformedManifest) {
   const auto make = [](const char* text) { return OptionTable(json::parse(text), "plugin.json"); };
-  EXPECT_ERROR(make("{}"), WEFT_INVALID_ARGUMENT, "plugin.json", "must be an array");
-  EXPECT_ERROR(make("[1]"), WEFT_INVALID_ARGUMENT, "must be an object");
+  EXPECT_ERROR(make("{}"), WEFT_INVALID_ARGUMENT, "plugin.json", "an array");
+  EXPECT_ERROR(make("[1]"), WEFT_INVALID_ARGUMENT, "an object");
   EXPECT_ERROR(make(R"([{"type": "int"}])"), WEFT_INVALID_ARGUMENT, "no \"name\"");
   EXPECT_ERROR(make(R"([{"name": "a", "type": "integer"}])"), WEFT_INVALID_ARGUMENT, "\"integer\"",
                "bool, int, float");
@@ -128,13 +125,13 @@ TEST(OptionTable, RefusesAMalformedManifest) {
                "the default: a is \"x\"");
   EXPECT_ERROR(make(R"([{"name": "a", "type": "int", "defalt": 1}])"), WEFT_INVALID_ARGUMENT,
                "did you mean \"default\"?");
-  EXPECT_ERROR(make(R"([{"name": "a", "type": "text", "min": 1}])"), WEFT_INVALID_ARGUMENT,
-               "\"min\" of option a");
+  EXPECT_ERROR(make(R"([{"name": "a", "type": "text", "min": 1}])"), WEFT_INVALID_ARGUMENT, "\"min\"",
+               "option a");
   EXPECT_ERROR(make(R"([{"name": "a", "type": "int"}, {"name": "a", "type": "int"}])"), WEFT_INVALID_ARGUMENT,
                "twice");
   EXPECT_ERROR(make(R"([{"name": "a", "type": "int", "choices": ["x"]}])"), WEFT_INVALID_ARGUMENT,
-               "among its choices");
-  EXPECT_ERROR(make(R"([{"name": "a b", "type": "int"}])"), WEFT_INVALID_ARGUMENT, "cannot be the name");
+               "its choices");
+  EXPECT_ERROR(make(R"([{"name": "a b", "type": "int"}])"), WEFT_INVALID_ARGUMENT, "cannot be", "the name");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::string content(const fs::path& path) {
 TEST(ReplacedFile, SaysWhereNothingCanBeWritten) {
   const TemporaryFolder folder;
   EXPECT_ERROR(replace_file(folder.path() / "none/a", "text", "--picture a"), WEFT_UNAVAILABLE,
-               "--picture a: cannot write there: No such file");
+               "--picture a: ", "No such file");
   EXPECT_ERROR(replace_file(folder.path(), "text"), WEFT_UNAVAILABLE, folder.path().string(),
                "Is a directory");
   fs::create_symlink("b", folder.path() / "a");

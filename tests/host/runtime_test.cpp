@@ -33,13 +33,13 @@ TEST_F(RuntimeTest, RefusesBadOptions) {
   EXPECT_EQ(create("{"), WEFT_INVALID_ARGUMENT);
   EXPECT_TRUE(error_has("weft_runtime_create: the options: not valid JSON")) << error_text();
   EXPECT_EQ(create("[]"), WEFT_INVALID_ARGUMENT);
-  EXPECT_TRUE(error_has("an array, must be an object"));
+  EXPECT_TRUE(error_has("an array"));
   EXPECT_EQ(create("{\"plugin_path\": []}"), WEFT_INVALID_ARGUMENT);
   EXPECT_TRUE(error_has("did you mean \"plugin_paths\"?"));
   EXPECT_EQ(create("{\"plugin_paths\": [1]}"), WEFT_INVALID_ARGUMENT);
-  EXPECT_TRUE(error_has("an array of texts"));
+  EXPECT_TRUE(error_has("of texts"));
   EXPECT_EQ(create("{\"safe_mode\": 1}"), WEFT_INVALID_ARGUMENT);
-  EXPECT_TRUE(error_has("true or false"));
+  EXPECT_TRUE(error_has("or false"));
   EXPECT_EQ(create("{\"safe_mode\": true, \"plugin_paths\": [\"/x\"]}"), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_error_status(error_), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(runtime_, nullptr);
@@ -50,7 +50,7 @@ TEST_F(RuntimeTest, RefusesNullPointers) {
   EXPECT_EQ(weft_runtime_create(WEFT_STR(""), nullptr, error_), WEFT_INVALID_ARGUMENT);
   EXPECT_EQ(weft_runtime_load(nullptr, WEFT_STR("strategy"), WEFT_STR("x"), WEFT_STR(""), &loaded, error_),
             WEFT_INVALID_ARGUMENT);
-  EXPECT_TRUE(error_has("runtime is null"));
+  EXPECT_TRUE(error_has("is null"));
   EXPECT_EQ(weft_runtime_list(nullptr, nullptr, nullptr), WEFT_INVALID_ARGUMENT);
   ASSERT_EQ(create(""), WEFT_OK);
   EXPECT_EQ(weft_runtime_load(runtime_, WEFT_STR("strategy"), WEFT_STR("x"), WEFT_STR(""), nullptr, error_),

@@ -200,8 +200,7 @@ TEST_P(StrategyOptions, AreRefusedAtTheirDefaultWhereTheyHaveNoEffect) {
       SCOPED_TRACE(item.first + " with " + others);
       const json object = given(*declared.find(item.first), others);
       EXPECT_ERROR(Options(declared, object, "strategy x"), WEFT_INVALID_ARGUMENT,
-                   "strategy x: " + item.first + " is given but has no effect: it needs ",
-                   "leave " + item.first + " out");
+                   "strategy x: " + item.first, "no effect", "leave " + item.first + " out");
     }
 }
 
@@ -242,8 +241,8 @@ TEST_P(StrategyOptions, HaveLimitsIfTheyAreIntegers) {
       json given;
       given[spec.name] = value;
       EXPECT_ERROR(Options(declared, given, "strategy x"), WEFT_INVALID_ARGUMENT,
-                   fmt::format("strategy x: {} is {}, must be an integer from {} to {}", spec.name, value,
-                               least, most));
+                   fmt::format("strategy x: {} is {}", spec.name, value),
+                   fmt::format("from {} to {}", least, most));
     }
   }
 }
@@ -268,12 +267,12 @@ TEST(OptionGroups, RefuseWhatIsNotThere) {
   };
   expect_refusal(R"({"groups": ["precison"]})", "names precison", "did you mean \"precision\"?");
   expect_refusal(R"({"groups": ["clipping", "clipping"]})", "\"clipping\" twice");
-  expect_refusal(R"({"groups": "clipping"})", "\"groups\" is a text, must be a list");
+  expect_refusal(R"({"groups": "clipping"})", "\"groups\" is", "list");
   expect_refusal(R"({"groups": ["clipping"], "defaults": {"tp_size": 2}})", "\"defaults\" has tp_size");
   expect_refusal(R"({"groups": ["clipping"], "defaults": {"max_norm": -1}})", "max_norm is -1");
-  expect_refusal(R"({"groups": ["loss_scale"]})", "needs precision, which is no option here");
-  expect_refusal(R"({"options": [{"name": "tp_size", "type": "int", "default": 1}]})",
-                 "option tp_size is the host's", "group \"tensor_axis\"");
+  expect_refusal(R"({"groups": ["loss_scale"]})", "needs precision");
+  expect_refusal(R"({"options": [{"name": "tp_size", "type": "int", "default": 1}]})", "tp_size", "host's",
+                 "group \"tensor_axis\"");
 }
 
 TEST(OptionGroups, GiveThePluginTheirOptionsWithItsDefaults) {
@@ -299,20 +298,19 @@ TEST(OptionGroups, SayWhatThereIsInsteadOfAnOptionOfColossalAi) {
   for (const auto& item : absent) {
     const json given = {{item.first, true}};
     const Texts words = {item.first + "=true"};
-    EXPECT_ERROR(Options(staged, given, "strategy x"), WEFT_INVALID_ARGUMENT,
-                 "strategy x: " + item.first + " is no option here: ", item.second);
+    EXPECT_ERROR(Options(staged, given, "strategy x"), WEFT_INVALID_ARGUMENT, "strategy x: " + item.first,
+                 "no option", item.second);
     EXPECT_ERROR(parse_assignments(staged, words, "strategy x"), WEFT_INVALID_ARGUMENT, item.second);
   }
   const OptionTable formed =
       option_table_of_plugin(manifest(R"({"groups": ["layer_forms"]})"), "plugin.json");
   EXPECT_ERROR(Options(formed, {{"enable_cuda_graph", true}}, "strategy x"), WEFT_INVALID_ARGUMENT,
-               "for strategies that leave parameters where they are");
+               "leave parameters");
   for (const char* name : {"deterministic", "allow_tf32", "enable_cuda_graph"})
-    EXPECT_ERROR(Options(formed, {{name, true}}, "strategy x"), WEFT_INVALID_ARGUMENT,
-                 std::string(name) + " is no option here: it is an option of the booster");
+    EXPECT_ERROR(Options(formed, {{name, true}}, "strategy x"), WEFT_INVALID_ARGUMENT, name, "the booster");
   const OptionTable other = option_table_of_plugin(manifest(R"({"groups": ["clipping"]})"), "plugin.json");
   EXPECT_ERROR(Options(other, {{"overlap_p2p", true}}, "strategy x"), WEFT_INVALID_ARGUMENT,
-               "no option is called \"overlap_p2p\"");
+               "is called \"overlap_p2p\"");
 }
 
 TEST(OptionNeeds, RefuseWhatIsNoCondition) {
@@ -321,12 +319,12 @@ TEST(OptionNeeds, RefuseWhatIsNoCondition) {
     EXPECT_ERROR(OptionTable(json::array({option}), "plugin.json"), WEFT_INVALID_ARGUMENT,
                  "plugin.json: option a", pieces...);
   };
-  expect_refusal("3", "\"needs\" has 3, must be an object");
+  expect_refusal("3", "\"needs\" has 3", "object");
   expect_refusal("{}", "\"needs\" has {}");
   expect_refusal("[]", "empty list");
-  expect_refusal(R"({"b": "x"})", "must be a list of values");
-  expect_refusal(R"({"b": {"below": 2}})", "must be a list of values or {\"above\": number}");
-  expect_refusal(R"({"b": [1]})", "needs b, which is no option here");
+  expect_refusal(R"({"b": "x"})", "of values");
+  expect_refusal(R"({"b": {"below": 2}})", "values or {\"above\": number}");
+  expect_refusal(R"({"b": [1]})", "needs b");
 }
 
 TEST(OptionNeeds, SayWhatWasAskedWhatWasFoundAndWhatToDo) {
@@ -337,12 +335,10 @@ TEST(OptionNeeds, SayWhatWasAskedWhatWasFoundAndWhatToDo) {
     {"name": "width", "type": "float", "default": 2,
      "needs": [{"mode": ["best"]}, {"depth": {"above": 1}}]}])"),
                           "plugin.json");
-  EXPECT_ERROR(
-      Options(table, {{"limit", 2}}, "strategy x"), WEFT_INVALID_ARGUMENT,
-      "strategy x: limit is given but has no effect: it needs mode fast or best, and mode is slow; leave "
-      "limit out, or give what it needs");
+  EXPECT_ERROR(Options(table, {{"limit", 2}}, "strategy x"), WEFT_INVALID_ARGUMENT, "strategy x: limit",
+               "no effect", "mode fast", "or best", "is slow", "leave limit");
   EXPECT_ERROR(Options(table, {{"width", 2}, {"mode", "fast"}}, "strategy x"), WEFT_INVALID_ARGUMENT,
-               "it needs mode best, or depth above 1, and mode is fast and depth is 1");
+               "mode best", "depth above 1", "is fast", "depth is 1");
   EXPECT_NO_THROW(Options(table, {{"width", 2}, {"depth", 2}}, "x"));
 }
 
