@@ -111,7 +111,7 @@ TEST(Chat, OfChatGlmIsInRoundsBetweenTheIdsOfTheTokenizer) {
   EXPECT_FALSE(ChatFormat(encoder_with("marks")).is_enclosed());
   EXPECT_EQ(marked(encoder, kTwoTurns),
             "[Round 1]\n\n问： Hi \n\n答：<{Yes.}>\n\n[Round 2]\n\n问：So?\n\n答：<{ No. }>");
-  EXPECT_ERROR(marked(encoder, Json::array({says("system", "a")})), WEFT_INVALID_ARGUMENT, "the user begins");
+  EXPECT_ERROR(marked(encoder, Json::array({says("system", "a")})), WEFT_INVALID_ARGUMENT, "user begins");
 }
 
 TEST(Chat, IsRefusedWithTheReason) {
@@ -122,9 +122,9 @@ TEST(Chat, IsRefusedWithTheReason) {
   encoder.chat_template = "a\n{{ messages";
   EXPECT_ERROR(ChatFormat(encoder), WEFT_INVALID_ARGUMENT, "test/tokenizer.json", "line 2");
   encoder.chat_template = "{{ strftime_now('%Y') }}";
-  EXPECT_ERROR(marked(encoder, kTwoTurns), WEFT_UNIMPLEMENTED, "test/tokenizer.json", "date of today");
+  EXPECT_ERROR(marked(encoder, kTwoTurns), WEFT_UNIMPLEMENTED, "test/tokenizer.json", "of today");
   EXPECT_ERROR(marked(encoder_with("brackets"), {says("user", "a"), says("user", "b")}),
-               WEFT_INVALID_ARGUMENT, "user and assistant must take turns");
+               WEFT_INVALID_ARGUMENT, "take turns");
 }
 
 TEST_F(Text, OfChatsHasLabelsOfTheAssistantAlone) {
@@ -148,7 +148,7 @@ TEST_F(Text, OfChatsNamesTheLineThatTheTemplateRefuses) {
       bad = R"({"messages": [{"role": "assistant", "content": "a"}]})",
       empty = R"({"messages": [{"role": "user"}]})";
   EXPECT_ERROR(open(folder_.file("a.jsonl", good + "\n" + bad)), WEFT_INVALID_ARGUMENT, "a.jsonl:2",
-               "must take turns");
+               "take turns");
   EXPECT_ERROR(open(folder_.file("b.jsonl", empty)), WEFT_INVALID_ARGUMENT, "b.jsonl:1", "content");
   // The template is to blame, not a line that one may skip.
   encoder_.chat_template = "{{ messages";
@@ -163,12 +163,11 @@ TEST_F(Text, OfChatsIsRefusedIfItTakesTooLong) {
   encoder_.chat_template =
       "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}\n"
       "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}{% endif %}";
-  EXPECT_ERROR(open(file), WEFT_RESOURCE_EXHAUSTED, "a.jsonl:1", "line 2 of the template", "steps");
+  EXPECT_ERROR(open(file), WEFT_RESOURCE_EXHAUSTED, "a.jsonl:1", "line 2", "steps");
   // No part ends where an id ends.
   encoder_.chat_template =
       "{% for i in range(9999) %}{% generation %}{{ '\n' }}{% endgeneration %}{{ '\n' }}{% endfor %}";
-  EXPECT_ERROR(open(file), WEFT_RESOURCE_EXHAUSTED, "a.jsonl:1", "19998 learned and other parts",
-               "19998 bytes");
+  EXPECT_ERROR(open(file), WEFT_RESOURCE_EXHAUSTED, "a.jsonl:1", "19998 learned", "19998 bytes");
   std::string members;
   for (int i = 0; i < 1001; ++i) members += fmt::format("{}\"{}\": 1", i > 0 ? ", " : "", i);
   encoder_.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}";

@@ -100,20 +100,20 @@ class ImageFolder : public testing::Test {
 };
 
 TEST_F(ImageFolder, RefusesFoldersThatAreNotOneFolderPerClass) {
-  EXPECT_ERROR(open(), WEFT_NOT_FOUND, "no such folder");
+  EXPECT_ERROR(open(), WEFT_NOT_FOUND, "such folder");
   fs::create_directories(root());
-  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "the folder has no classes", "FOLDER/CLASS/FILE");
+  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "no classes", "FOLDER/CLASS/FILE");
   fs::create_directories(root() / "cat");
-  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "cat: this class has no images");
+  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "cat: this class", "no images");
   write_class("cat", 1);
   write("cat/notes.txt", "x");
-  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "cat/notes.txt: this is no image by its name");
+  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "cat/notes.txt", "no image");
   fs::remove(root() / "cat/notes.txt");
   fs::create_directories(root() / "cat/small");
-  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "cat/small", "inside of a class");
+  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "cat/small", "a class");
   fs::remove(root() / "cat/small");
   write("lost.JPG", "x");
-  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "lost.JPG: this image is in no class");
+  EXPECT_ERROR(open(), WEFT_INVALID_ARGUMENT, "lost.JPG: this image", "no class");
   fs::remove(root() / "lost.JPG");
   write("README", "x");
   write("cat/.hidden", "x");
@@ -128,7 +128,7 @@ TEST_F(ImageFolder, LabelsAreTheOrderOfTheNamesOrThoseOfTheModel) {
   EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "\"dog\" is label 1 of 2 classes", "1 labels");
   options.num_labels = 4;
   options.label_of = {{"cat", 3}};
-  EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "\"dog\" is no class of the model", "label2id");
+  EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "\"dog\"", "no class", "label2id");
   options.label_of["dog"] = 0;
   const at::Tensor given = open(options)->get({0, 1, 2}).at("labels");
   EXPECT_EQ(std::vector<int64_t>(given.const_data_ptr<int64_t>(), given.const_data_ptr<int64_t>() + 3),
@@ -145,7 +145,7 @@ TEST_F(ImageFolder, NamesFilesThatAreNoImagesOrDamaged) {
   write("a/0.png", "GIF89a nothing");
   EXPECT_ERROR(only(), WEFT_INVALID_ARGUMENT, "a/0.png", "no JPEG or PNG image", "GIF89a");
   write("a/0.png", "");
-  EXPECT_ERROR(only(), WEFT_INVALID_ARGUMENT, "a/0.png", "the file is empty");
+  EXPECT_ERROR(only(), WEFT_INVALID_ARGUMENT, "a/0.png", "is empty");
   for (const std::string& whole : {png, jpeg}) {
     for (const size_t size : {size_t{4}, size_t{20}, whole.size() / 4, whole.size() / 2, whole.size() - 20}) {
       write("a/0.png", whole.substr(0, size));
@@ -170,8 +170,7 @@ TEST_F(ImageFolder, RefusesSizesThatAFileCannotHold) {
     }
     return ~sum;
   };
-  for (const auto& [side, text] :
-       {std::pair(900'000u, "178956970"), std::pair(10'000u, "do not fit in a file")}) {
+  for (const auto& [side, text] : {std::pair(900'000u, "178956970"), std::pair(10'000u, "not fit")}) {
     put(png, 16, side, 4);
     put(png, 20, side, 4);
     put(png, 29, check_sum(std::string_view(png).substr(12, 17)), 4);
@@ -181,8 +180,7 @@ TEST_F(ImageFolder, RefusesSizesThatAFileCannotHold) {
   std::string jpeg = jpeg_of(picture(4, 4));
   const size_t frame = jpeg.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
-  for (const auto& [side, text] :
-       {std::pair(65'000u, "178956970"), std::pair(9'000u, "do not fit in a file")}) {
+  for (const auto& [side, text] : {std::pair(65'000u, "178956970"), std::pair(9'000u, "not fit")}) {
     put(jpeg, frame + 5, side, 2);
     put(jpeg, frame + 7, side, 2);
     write("a/0.png", jpeg);
@@ -206,7 +204,7 @@ TEST_F(ImageFolder, RefusesOptionsThatDoNotFitTogether) {
   EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "image_mean has 2 numbers", "3 channels");
   options = {};
   options.processing.image_std = {0};
-  EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "image_std has the number 0");
+  EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "image_std", "number 0");
   options = {};
   options.processing.shortest_edge = 5;
   EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "shortest_edge of 5", "do_center_crop");
@@ -215,11 +213,11 @@ TEST_F(ImageFolder, RefusesOptionsThatDoNotFitTogether) {
   EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "held_out is 1, must be");
   options.held_out = 0.01;
   options.part = Part::kHeldOut;
-  EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "no image is held out by held_out 0.01");
+  EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "held_out 0.01");
   options = {};
   options.processing.do_resize = false;
   write("a/9.png", png_of(picture(7, 7)));
-  EXPECT_ERROR(open(options)->get({0, 3}), WEFT_INVALID_ARGUMENT, "a/9.png: the image has 7 x 7", "12 x 10");
+  EXPECT_ERROR(open(options)->get({0, 3}), WEFT_INVALID_ARGUMENT, "a/9.png", "has 7 x 7", "12 x 10");
 }
 
 TEST_F(ImageFolder, HoldsOutAShareOfEachClassByTheSeed) {

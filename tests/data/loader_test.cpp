@@ -93,10 +93,10 @@ TEST(Loader, RefusesABatchThatRanksCannotShare) {
 }
 
 TEST(Loader, RefusesOptionsThatMakeNoSense) {
-  EXPECT_ERROR(Loader(nullptr, options_of(1)), WEFT_INVALID_ARGUMENT, "no data set");
+  EXPECT_ERROR(Loader(nullptr, options_of(1)), WEFT_INVALID_ARGUMENT, "data set");
   EXPECT_ERROR(Loader(numbers(10), options_of(0)), WEFT_INVALID_ARGUMENT, "batch_size is 0");
   EXPECT_ERROR(Loader(numbers(10), options_of(2, 2, 2)), WEFT_INVALID_ARGUMENT, "rank is 2", "0 to 1");
-  EXPECT_ERROR(Loader(numbers(0), options_of(2)), WEFT_INVALID_ARGUMENT, "0 samples make no batch of 2");
+  EXPECT_ERROR(Loader(numbers(0), options_of(2)), WEFT_INVALID_ARGUMENT, "0 samples", "batch of 2");
   LoaderOptions options = options_of(4);
   options.num_workers = -1;
   EXPECT_ERROR(Loader(numbers(10), options), WEFT_INVALID_ARGUMENT, "num_workers is -1");
@@ -107,7 +107,7 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
   options = options_of(4);
   options.drop_last = true;
   EXPECT_ERROR(Loader(numbers(3), options), WEFT_INVALID_ARGUMENT, "3 samples", "batch of 4", "drop_last");
-  EXPECT_ERROR(Loader().batches_per_epoch(), WEFT_FAILED_PRECONDITION, "no data set");
+  EXPECT_ERROR(Loader().batches_per_epoch(), WEFT_FAILED_PRECONDITION, "data set");
 }
 
 TEST(Loader, RefusesPinnedMemoryWithoutAGpu) {
@@ -204,7 +204,7 @@ TEST(Loader, CountsThePositionThatCopiesShare) {
 
 TEST(Loader, RefusesToSeekBeyondTheEpoch) {
   Loader loader(numbers(4), options_of(2));
-  EXPECT_ERROR(loader.seek({0, 3}), WEFT_OUT_OF_RANGE, "batch 3", "an epoch has 2");
+  EXPECT_ERROR(loader.seek({0, 3}), WEFT_OUT_OF_RANGE, "batch 3", "epoch has 2");
   EXPECT_ERROR(loader.seek({-1, 0}), WEFT_OUT_OF_RANGE, "epoch is -1");
   EXPECT_EQ(loader.position().batch, 0);
 }

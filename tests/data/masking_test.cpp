@@ -257,7 +257,7 @@ TEST(MaskedTokens, AreMadeOfIdsWithoutLabels) {
   };
   const auto labelled = std::make_shared<Labelled>();
   EXPECT_ERROR(with_masked_tokens(labelled, masking()), WEFT_INVALID_ARGUMENT, "a.safetensors",
-               "have \"labels\" already", "leave out objective");
+               "have \"labels\" already", "leave out");
   const SettingName flag = [](const std::string& setting) { return "--" + setting; };
   EXPECT_ERROR(with_next_tokens(labelled, "input_ids", flag), WEFT_INVALID_ARGUMENT,
                "have \"labels\" already", "leave out --objective");

@@ -113,8 +113,8 @@ void expect_share(double found, double of, double probability, const std::string
 }
 
 TEST_F(SentencePairs, AreRefusedWithWhatIsWrong) {
-  EXPECT_ERROR(pairs({}, 4), WEFT_INVALID_ARGUMENT, "sequence length is 4, must be at least 5",
-               "3 special tokens", "--sequence-length");
+  EXPECT_ERROR(pairs({}, 4), WEFT_INVALID_ARGUMENT, "length is 4", "least 5", "3 special tokens",
+               "--sequence-length");
   EXPECT_ERROR(pairs({.packing = Packing::kNone}), WEFT_INVALID_ARGUMENT, "leave out --packing");
   EXPECT_ERROR(pairs({.positions = true}), WEFT_INVALID_ARGUMENT, "TextOptions::positions");
   TextOptions both;
@@ -122,20 +122,20 @@ TEST_F(SentencePairs, AreRefusedWithWhatIsWrong) {
   EXPECT_ERROR(open(folder_.path() + "/texts", kLength, both), WEFT_INVALID_ARGUMENT, "TextOptions::labels");
   const TextOptions alone{.labels = false, .sentence_labels = kLabels};
   EXPECT_ERROR(open(folder_.path() + "/texts/0.txt", kLength, alone), WEFT_INVALID_ARGUMENT,
-               "0.txt: 1 document with text, but", "another document", "JSON lines");
+               "0.txt: 1 document", "another document", "JSON lines");
   TextOptions held_out = alone;
   held_out.held_out = 1e-9;
   held_out.part = Part::kTraining;
-  EXPECT_ERROR(open(folder_.path() + "/texts/0.txt", kLength, held_out), WEFT_INVALID_ARGUMENT,
-               "1 document with text in the training part");
+  EXPECT_ERROR(open(folder_.path() + "/texts/0.txt", kLength, held_out), WEFT_INVALID_ARGUMENT, "1 document",
+               "training part");
   EXPECT_ERROR(open(folder_.file("short.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n"), kLength, alone),
-               WEFT_INVALID_ARGUMENT, "none of its 2 documents has the two tokens");
+               WEFT_INVALID_ARGUMENT, "its 2 documents", "two tokens");
   const std::string prompts = folder_.file("prompts.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
-  EXPECT_ERROR(open(prompts, kLength, alone), WEFT_INVALID_ARGUMENT, "prompts or messages");
+  EXPECT_ERROR(open(prompts, kLength, alone), WEFT_INVALID_ARGUMENT, "prompts", "messages");
   TextOptions bytes = alone;
   bytes.sequence_length = kLength;
   EXPECT_ERROR(open_bytes({{folder_.path() + "/texts", {}}}, bytes), WEFT_INVALID_ARGUMENT, "reads bytes",
-               "joins two sequences", "--tokenizer");
+               "two sequences", "--tokenizer");
 }
 
 TEST_F(SentencePairs, FollowInTheirDocumentOrComeFromAnother) {

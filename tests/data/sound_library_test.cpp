@@ -233,9 +233,8 @@ TEST_F(SoundLibrary, RefusesFlacThatStatesSomethingElse) {
   EXPECT_ERROR(read("a.flac", with(24, std::string_view("\x00\x01", 2))), WEFT_DATA_LOSS, "damaged",
                "has 1 samples", "has 9000");
   const std::string unknown = with(24, std::string_view("\x00\x00", 2));
-  EXPECT_ERROR(read("a.flac", unknown), WEFT_INVALID_ARGUMENT, "does not say how many samples");
-  EXPECT_ERROR(read("a.flac", unknown.substr(0, frames_of_flac(whole))), WEFT_INVALID_ARGUMENT,
-               "has no samples");
+  EXPECT_ERROR(read("a.flac", unknown), WEFT_INVALID_ARGUMENT, "many samples");
+  EXPECT_ERROR(read("a.flac", unknown.substr(0, frames_of_flac(whole))), WEFT_INVALID_ARGUMENT, "no samples");
   EXPECT_ERROR(read("a.flac", with(18, std::string_view("\x00\x00\x00", 3))), WEFT_DATA_LOSS, "0 Hz");
   EXPECT_ERROR(read("a.flac", with(18, std::string_view("\xFF\xFF\xF0", 3))), WEFT_DATA_LOSS, "1048575 Hz");
   EXPECT_ERROR(read("a.flac", with(20, std::string_view("\x01\x30", 2))), WEFT_UNIMPLEMENTED, "20 bits");
@@ -260,9 +259,9 @@ TEST_F(SoundLibrary, RefusesAiffThatStatesSomethingElse) {
   EXPECT_ERROR(read("a.aiff", with(38, "xxxx")), WEFT_DATA_LOSS, "chunk \"SSND\"");
   EXPECT_ERROR(read("a.aiff", with(12, "xxxx")), WEFT_DATA_LOSS, "chunk \"COMM\"");
   EXPECT_ERROR(read("a.aiff", encoded_sound<int32_t>({SF_FORMAT_AIFF | SF_FORMAT_PCM_16}, {})),
-               WEFT_INVALID_ARGUMENT, "has no samples");
+               WEFT_INVALID_ARGUMENT, "no samples");
   EXPECT_ERROR(read("a.aiff", encoded_sound<double>({SF_FORMAT_AIFF | SF_FORMAT_FLOAT}, {1, NAN})),
-               WEFT_DATA_LOSS, "sample 1 is no finite number");
+               WEFT_DATA_LOSS, "sample 1", "finite number");
   EXPECT_ERROR(read("a.aiff", encoded_sound<double>({SF_FORMAT_AIFF | SF_FORMAT_ULAW}, {1, 0})),
                WEFT_UNIMPLEMENTED, "\"ulaw\"", "ffmpeg");
 }
@@ -271,7 +270,7 @@ TEST_F(SoundLibrary, RefusesOggThatIsNotOneWholeStream) {
   const std::string whole = encoded_sound({kVorbis}, samples_of(16, 40000));
   const std::vector<size_t> pages = pages_of(whole);
   ASSERT_GT(pages.size(), 4u);
-  EXPECT_ERROR(read("a.ogg", encoded_sound<double>({kVorbis}, {})), WEFT_INVALID_ARGUMENT, "has no samples");
+  EXPECT_ERROR(read("a.ogg", encoded_sound<double>({kVorbis}, {})), WEFT_INVALID_ARGUMENT, "no samples");
   EXPECT_ERROR(read("a.ogg", whole + whole), WEFT_UNIMPLEMENTED, "several streams");
   EXPECT_ERROR(read("a.ogg", whole + "TAG"), WEFT_DATA_LOSS, "a.ogg");
   EXPECT_ERROR(read("a.ogg", whole.substr(0, pages[2]) + whole.substr(pages[3])), WEFT_DATA_LOSS,
@@ -288,7 +287,7 @@ TEST_F(SoundLibrary, RefusesOggThatIsNotOneWholeStream) {
   }
   changed = whole;
   changed[pages.back() + 5] = 0;
-  EXPECT_ERROR(read("a.ogg", with_sum(changed, pages.back())), WEFT_DATA_LOSS, "not marked as the end");
+  EXPECT_ERROR(read("a.ogg", with_sum(changed, pages.back())), WEFT_DATA_LOSS, "not marked");
 }
 
 TEST_F(SoundLibrary, RefusesANameThatLies) {
@@ -318,7 +317,7 @@ TEST_F(SoundLibrary, NamesTheLibraryThatIsMissing) {
   EXPECT_ERROR(read_with("libweft_none.so.1"), WEFT_FAILED_PRECONDITION, path, "libweft_none.so.1",
                "apt-get install libsndfile1", "ffmpeg");
   EXPECT_ERROR(require_sound_library(path, "libweft_none.so.1"), WEFT_FAILED_PRECONDITION, "FLAC files");
-  EXPECT_ERROR(read_with("libm.so.6"), WEFT_FAILED_PRECONDITION, "libm.so.6 has no function sf_open_virtual");
+  EXPECT_ERROR(read_with("libm.so.6"), WEFT_FAILED_PRECONDITION, "libm.so.6", "function sf_open_virtual");
   EXPECT_EQ(read_with(kSoundLibrary).samples.size(), 100u);
 }
 

@@ -12,7 +12,7 @@ TEST(State, NamesTheFieldsThatAreThereWhenOneIsMissing) {
   EXPECT_EQ(state.find("label"), nullptr);
   EXPECT_ERROR(state.at("label"), WEFT_NOT_FOUND, "\"label\"", "did you mean \"labels\"",
                "input_ids, labels");
-  EXPECT_ERROR(State().at("labels"), WEFT_NOT_FOUND, "labels", "there are none");
+  EXPECT_ERROR(State().at("labels"), WEFT_NOT_FOUND, "labels", "are none");
 }
 
 TEST(State, KeepsItsOrderAndReplacesByName) {

@@ -17,9 +17,9 @@ namespace {
 
 TEST_F(Text, IsRefusedWithWhatIsWrong) {
   const auto in = [&](const char* name) { return folder_.path() + "/" + name; };
-  EXPECT_ERROR(open(in("absent.txt")), WEFT_NOT_FOUND, "absent.txt", "no such data file");
+  EXPECT_ERROR(open(in("absent.txt")), WEFT_NOT_FOUND, "absent.txt", "data file");
   EXPECT_ERROR(open(in("*.log")), WEFT_NOT_FOUND, "*.log");
-  EXPECT_ERROR(open(folder_.path()), WEFT_NOT_FOUND, "the folder has no text");
+  EXPECT_ERROR(open(folder_.path()), WEFT_NOT_FOUND, "no text");
   EXPECT_ERROR(open(folder_.file("a.bin", "abcd")), WEFT_INVALID_ARGUMENT, "a.bin", "no text");
   EXPECT_ERROR(open(folder_.file("empty.txt", "")), WEFT_INVALID_ARGUMENT, "empty.txt", "no documents");
   EXPECT_ERROR(open(folder_.file("zero.txt", std::string("ab\0c", 4))), WEFT_INVALID_ARGUMENT, "zero.txt",
@@ -32,18 +32,18 @@ TEST_F(Text, IsRefusedWithWhatIsWrong) {
   EXPECT_ERROR(open(folder_.file("a.txt", "abcdef"), 1), WEFT_INVALID_ARGUMENT, "--sequence-length");
   TextOptions options;
   options.vocabulary = 258;
-  EXPECT_ERROR(open(in("a.txt"), 4, options), WEFT_INVALID_ARGUMENT, "test/tokenizer.json", "ids up to 258",
+  EXPECT_ERROR(open(in("a.txt"), 4, options), WEFT_INVALID_ARGUMENT, "test/tokenizer.json", "up to 258",
                "0 to 257");
   options = {.part = Part::kHeldOut};
   EXPECT_ERROR(open(in("a.txt"), 4, options), WEFT_INVALID_ARGUMENT, "--held-out");
   options = {.drop_long_documents = true};
-  EXPECT_ERROR(open(in("a.txt"), 4, options), WEFT_INVALID_ARGUMENT, "all 1 documents are longer");
+  EXPECT_ERROR(open(in("a.txt"), 4, options), WEFT_INVALID_ARGUMENT, "1 documents", "longer");
 }
 
 TEST_F(Text, OfBrokenLinesNamesFileAndLine) {
   const std::pair<const char*, const char*> broken[] = {
       {"{\"text\": ", "not JSON"},
-      {"[1, 2]", "must be an object"},
+      {"[1, 2]", "an object"},
       {"{\"texts\": \"a\"}", "none of"},
       {"{\"text\": \"a\", \"prompt\": \"b\", \"completion\": \"c\"}", "several of"},
       {"{\"text\": 7}", "\"text\" is"},
@@ -60,7 +60,7 @@ TEST_F(Text, OfBrokenLinesNamesFileAndLine) {
                         .note = [&](const std::string& note) { notes.push_back(note); }};
     EXPECT_EQ(open(path, 4, options)->size(), (8 + 3) / 4) << line;
     ASSERT_EQ(notes.size(), 1u) << line;
-    EXPECT_NE(notes[0].find("1 broken line skipped, the first is"), std::string::npos) << notes[0];
+    EXPECT_NE(notes[0].find("1 broken line"), std::string::npos) << notes[0];
   }
 }
 
@@ -114,7 +114,7 @@ TEST_F(Text, HasNoPaddedSampleWithoutALabel) {
   ASSERT_EQ(data->size(), 1);
   EXPECT_EQ(values(data->get({0}).at("labels")), (Ids{-100, 'i', kEnd, -100}));
   options.drop_long_documents = true;
-  EXPECT_ERROR(open(path, 4, options), WEFT_INVALID_ARGUMENT, "all 1 documents are longer");
+  EXPECT_ERROR(open(path, 4, options), WEFT_INVALID_ARGUMENT, "1 documents", "longer");
   folder_.file("b.jsonl", "{\"text\": \"\"}\n");
   EXPECT_ERROR(open(folder_.path() + "/b.jsonl", 4, options), WEFT_INVALID_ARGUMENT, "no documents");
 }
@@ -191,7 +191,7 @@ TEST_F(Text, OfPromptsHasLabelsOfTheCompletionAlone) {
   EXPECT_EQ(values(batch.at("labels")), (Ids{-100, -100, -100, kPair, 'c', 'd', kEnd, -100, -100, 'f'}));
   TextOptions options;
   options.labels = false;
-  EXPECT_ERROR(open(path, 5, options), WEFT_INVALID_ARGUMENT, "prompts or messages", "--objective");
+  EXPECT_ERROR(open(path, 5, options), WEFT_INVALID_ARGUMENT, "prompts", "messages", "--objective");
 }
 
 TEST_F(Text, IsDividedOnlyWhereThisChangesNoId) {

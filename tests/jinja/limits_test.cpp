@@ -47,15 +47,14 @@ TEST(TemplateLimits, RefuseADeepTemplateWithItsLine) {
     EXPECT_ERROR(Template("\n" + times(10'000, "{% " + block + " %}")), WEFT_INVALID_ARGUMENT, "line 2: ");
   EXPECT_ERROR(Template("\n{{ " + std::string(1000, 'a') + " }}"), WEFT_INVALID_ARGUMENT, "line 2", "1000");
   EXPECT_ERROR(Template(times(1 << 20, "{}")), WEFT_INVALID_ARGUMENT, "2097152 bytes");
-  EXPECT_ERROR(Template("{{ 1e999 }}"), WEFT_INVALID_ARGUMENT, "1e999 is too large");
+  EXPECT_ERROR(Template("{{ 1e999 }}"), WEFT_INVALID_ARGUMENT, "1e999", "too large");
   EXPECT_EQ(render("{{ 1" + times(400, "+1") + " }}"), "401");
   EXPECT_EQ(render("{{ ' x'" + times(400, "|trim") + " }}"), "x");
 }
 
 TEST(TemplateLimits, RefuseWhatIsDeepWhenItRuns) {
   const auto refused = [](const std::string& text) {
-    EXPECT_ERROR(render(text), WEFT_RESOURCE_EXHAUSTED, "line 4 of the template", "inside each other")
-        << text.substr(0, 200);
+    EXPECT_ERROR(render(text), WEFT_RESOURCE_EXHAUSTED, "line 4", "each other") << text.substr(0, 200);
   };
   refused(loop("{% set ns = namespace(l=[]) %}", "{% set ns.l = [ns.l] %}"));
   refused(loop("{% set ns = namespace(l=[]) %}", "{% set ns.l = {'a': ns.l} %}"));
@@ -70,7 +69,7 @@ TEST(TemplateLimits, RefuseWhatIsDeepWhenItRuns) {
 
 TEST(TemplateLimits, RefuseWhatFillsTheMemory) {
   const auto refused = [](const std::string& text) {
-    EXPECT_ERROR(render(text), WEFT_RESOURCE_EXHAUSTED, "of the template: ", "MiB") << text.substr(0, 200);
+    EXPECT_ERROR(render(text), WEFT_RESOURCE_EXHAUSTED, "the template: ", "MiB") << text.substr(0, 200);
   };
   const std::string doubles = "{% set ns = namespace(l=[1, 2, 3], t='aaa') %}";
   refused("{{ (['a'] * 99999)|join('x' * 99999)|length }}");
@@ -91,7 +90,7 @@ TEST(TemplateLimits, RefuseWhatFillsTheMemory) {
 
 TEST(TemplateLimits, RefuseWhatTakesForEver) {
   const auto refused = [](const std::string& text) {
-    EXPECT_ERROR(render(text), WEFT_RESOURCE_EXHAUSTED, "of the template: ", "steps") << text.substr(0, 200);
+    EXPECT_ERROR(render(text), WEFT_RESOURCE_EXHAUSTED, "the template: ", "steps") << text.substr(0, 200);
   };
   refused(loop("", loop("", "x")));
   refused(loop("{% set ns = namespace(l=[1]) %}", "{% set ns.l = [ns.l, ns.l] %}", 60) + "{{ ns.l }}");
@@ -116,20 +115,17 @@ TEST(TemplateLimits, CountAllRenderingsOfADocument) {
   const auto render_often = [&] {
     for (int i = 0; i < 100; ++i) half.render({}, limits);
   };
-  EXPECT_ERROR(render_often(), WEFT_RESOURCE_EXHAUSTED, "line 1 of the template", "steps");
+  EXPECT_ERROR(render_often(), WEFT_RESOURCE_EXHAUSTED, "line 1", "steps");
   EXPECT_NO_THROW(half.render({}));
 }
 
 TEST(TemplateLimits, NameTheLineOfAnyError) {
-  EXPECT_ERROR(render("\n{{ a.b }}"), WEFT_INVALID_ARGUMENT, "line 2 of the template: \"a\" is undefined");
-  EXPECT_ERROR(render("{% if 0 %}\n{% elif a.b %}{% endif %}"), WEFT_INVALID_ARGUMENT,
-               "line 2 of the template");
-  EXPECT_ERROR(render("{% if 1 %}\nx\n{% endif %}{{ a.b }}"), WEFT_INVALID_ARGUMENT,
-               "line 3 of the template");
+  EXPECT_ERROR(render("\n{{ a.b }}"), WEFT_INVALID_ARGUMENT, "line 2", "\"a\"");
+  EXPECT_ERROR(render("{% if 0 %}\n{% elif a.b %}{% endif %}"), WEFT_INVALID_ARGUMENT, "line 2");
+  EXPECT_ERROR(render("{% if 1 %}\nx\n{% endif %}{{ a.b }}"), WEFT_INVALID_ARGUMENT, "line 3");
   EXPECT_ERROR(render("{% macro f() %}\n{{ a.b }}{% endmacro %}\n\n{{ f() }}"), WEFT_INVALID_ARGUMENT,
-               "line 2 of the template");
-  EXPECT_ERROR(render("{% macro f() %}\n{% endmacro %}\n{{ f() ~ a.b }}"), WEFT_INVALID_ARGUMENT,
-               "line 3 of the template");
+               "line 2");
+  EXPECT_ERROR(render("{% macro f() %}\n{% endmacro %}\n{{ f() ~ a.b }}"), WEFT_INVALID_ARGUMENT, "line 3");
 }
 
 // A conversation of this length is rare, but its template has few lines.

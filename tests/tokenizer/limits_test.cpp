@@ -33,8 +33,7 @@ Json replace(const std::string& what, const std::string& by) {
 TEST(TokenizerLimits, RefuseANormalizerThatMakesTooMuch) {
   const auto refused = [](const Json& file, const std::string& text, const char* rule) {
     const Tokenizer tokenizer = open_tokenizer(file);
-    EXPECT_ERROR(tokenizer.encode(text), WEFT_RESOURCE_EXHAUSTED, "tokenizer.json: ", rule,
-                 "writes more than")
+    EXPECT_ERROR(tokenizer.encode(text), WEFT_RESOURCE_EXHAUSTED, "tokenizer.json: ", rule, "writes more")
         << rule;
   };
   const std::string many(4000, 'a'), large(1'000'000, 'a');
@@ -58,7 +57,7 @@ TEST(TokenizerLimits, RefuseAPreTokenizerThatMakesTooMuch) {
   const Tokenizer tokenizer =
       open_tokenizer(with("pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", times(40, byte_level)}}));
   EXPECT_ERROR(tokenizer.encode("\u00e9"), WEFT_RESOURCE_EXHAUSTED, "\"pre_tokenizer\" ByteLevel",
-               "writes more than");
+               "writes more");
 }
 
 TEST(TokenizerLimits, RefuseADecoderThatMakesTooMuch) {
@@ -76,13 +75,15 @@ TEST(TokenizerLimits, RefuseADecoderThatMakesTooMuch) {
 }
 
 TEST(TokenizerLimits, RefuseARuleThatTakesForEver) {
-  const auto refused = [](const Json& file, const std::string& text, const char* rule) {
+  const auto refused = [](const Json& file, const std::string& text, const char* rule,
+                          const char* more = "") {
     const Tokenizer tokenizer = open_tokenizer(file);
-    EXPECT_ERROR(tokenizer.encode(text), WEFT_RESOURCE_EXHAUSTED, "tokenizer.json: ", rule, "steps") << rule;
+    EXPECT_ERROR(tokenizer.encode(text), WEFT_RESOURCE_EXHAUSTED, "tokenizer.json: ", rule, more, "steps")
+        << rule;
   };
   const Json slow = {{"type", "Split"}, {"pattern", {{"Regex", "(a*)*b"}}}, {"behavior", "Isolated"}};
   const std::string text(12'000, 'a');
-  refused(with("pre_tokenizer", slow), text, "\"pre_tokenizer\" Split: the regular expression \"(a*)*b\"");
+  refused(with("pre_tokenizer", slow), text, "\"pre_tokenizer\" Split: ", "expression \"(a*)*b\"");
   Json file = small_tokenizer();
   file["added_tokens"] = Json::array({added_token(std::string(50'000, 'a') + "b")});
   refused(file, text, "\"added_tokens\"");

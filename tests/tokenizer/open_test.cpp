@@ -62,8 +62,7 @@ TEST(OpenTokenizer, ReadsAModelOfSentencePiece) {
   EXPECT_EQ(chat.vocabulary_size(), 13);
   EXPECT_ERROR(open(pieces + pairs, {{"tokenizer_class", "T5Tokenizer"}}), WEFT_UNIMPLEMENTED, "T5Tokenizer",
                "save_pretrained");
-  EXPECT_ERROR(open(pieces + piece("<mask>", 4) + pairs), WEFT_UNIMPLEMENTED, "symbols of the user",
-               "<mask>");
+  EXPECT_ERROR(open(pieces + piece("<mask>", 4) + pairs), WEFT_UNIMPLEMENTED, "the user", "<mask>");
   EXPECT_ERROR(open(pieces + field(2, "\x18\x03")), WEFT_UNIMPLEMENTED, "whole words");
   EXPECT_ERROR(open(""), WEFT_DATA_LOSS, "tokenizer.model", "no pieces");
   EXPECT_ERROR(open("no model"), WEFT_DATA_LOSS, "tokenizer.model", "damaged");
@@ -96,12 +95,12 @@ TEST(OpenTokenizer, SaysWhatIsDamaged) {
   };
   damaged("/model", 3, "an object");
   damaged("/model/vocab/a", -1, "vocab");
-  damaged("/model/vocab/a", int64_t{1} << 40, "has the id");
+  damaged("/model/vocab/a", int64_t{1} << 40, "the id");
   damaged("/model/merges", {"a z"}, "\"z\"");
   damaged("/model/merges", {"a"}, "two tokens");
   damaged("/model/unk_token", "none", "unk_token");
   damaged("/added_tokens", "x", "added_tokens");
-  damaged("/post_processor", {{"type", "BertProcessing"}}, "must be a list");
+  damaged("/post_processor", {{"type", "BertProcessing"}}, "a list");
   const test::TemporaryFolder folder;
   folder.file("tokenizer.json", "{\"model\": ");
   EXPECT_ERROR(Tokenizer::open(folder.path()), WEFT_DATA_LOSS, "tokenizer.json");

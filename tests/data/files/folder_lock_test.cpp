@@ -54,9 +54,8 @@ class FolderLocks : public testing::Test {
 TEST_F(FolderLocks, ExcludeOtherProcessesUntilTheyEnd) {
   for (FileLock::Flock flock : {static_cast<FileLock::Flock>(&::flock), &no_flock}) {
     const pid_t holder = start_holder(place_, flock);
-    EXPECT_ERROR(
-        FolderLock(place_, flock), WEFT_UNAVAILABLE, place_, "is where another job saves",
-        file_ + " is held by process " + std::to_string(holder) + " on host " + host() + ", since 20");
+    EXPECT_ERROR(FolderLock(place_, flock), WEFT_UNAVAILABLE, place_, "another job", file_,
+                 "process " + std::to_string(holder) + " on host " + host() + ", since 20");
     EXPECT_TRUE(fs::exists(file_));
     test::end_waiting(holder);
     EXPECT_TRUE(fs::exists(file_));
@@ -70,13 +69,13 @@ TEST_F(FolderLocks, ExcludePlacesInsideAndFoldersOutside) {
   for (FileLock::Flock flock : {static_cast<FileLock::Flock>(&::flock), &no_flock}) {
     const std::string inner = place_ + "/a/b";
     pid_t holder = start_holder(place_, flock);
-    EXPECT_ERROR(FolderLock(inner, flock), WEFT_UNAVAILABLE, inner + " is in " + place_,
-                 file_ + " is held by process " + std::to_string(holder));
+    EXPECT_ERROR(FolderLock(inner, flock), WEFT_UNAVAILABLE, inner + " is in " + place_, file_,
+                 "process " + std::to_string(holder));
     EXPECT_FALSE(fs::exists(place_));
     test::end_waiting(holder);
     holder = start_holder(inner, flock);
     EXPECT_ERROR(FolderLock(place_, flock), WEFT_UNAVAILABLE, place_ + " contains " + inner,
-                 place_ + "/a/.b.saving.lock is held by process " + std::to_string(holder));
+                 place_ + "/a/.b.saving.lock", "process " + std::to_string(holder));
     if (flock != &no_flock) {  // which a save does not know
       EXPECT_ERROR(StagedFolder::reserve(place_), WEFT_UNAVAILABLE, inner);
       fs::create_directory_symlink(folder_.path(), folder_.path() + "/link");
@@ -175,9 +174,9 @@ TEST_F(FolderLocks, AreFreeAgainAfterASaveThatFailed) {
 
 TEST_F(FolderLocks, OfAnotherHostAreKeptWhereThereAreNoLocks) {
   folder_.file(".out.saving.lock", R"({"host": "elsewhere", "process": 1, "start": "1", "since": "then"})");
-  EXPECT_ERROR(FolderLock(place_, no_flock), WEFT_UNAVAILABLE, "process 1 on host elsewhere, since then");
+  EXPECT_ERROR(FolderLock(place_, no_flock), WEFT_UNAVAILABLE, "process 1", "host elsewhere");
   folder_.file(".out.saving.lock", "");
-  EXPECT_ERROR(FolderLock(place_, no_flock), WEFT_UNAVAILABLE, file_ + " is held by another process");
+  EXPECT_ERROR(FolderLock(place_, no_flock), WEFT_UNAVAILABLE, file_, "another process");
   // The kernel knows that nobody has these.
   const FolderLock lock(place_);
 }
@@ -198,7 +197,7 @@ TEST_F(FolderLocks, RefuseALinkInPlaceOfTheirFile) {
   const std::string precious = folder_.file("precious", "text");
   for (const std::string& target : {precious, std::string("/nowhere/at/all")}) {
     fs::create_symlink(target, file_);
-    EXPECT_ERROR(FolderLock{place_}, WEFT_UNAVAILABLE, "cannot save to " + place_, file_ + " is a link");
+    EXPECT_ERROR(FolderLock{place_}, WEFT_UNAVAILABLE, "save to " + place_, file_, "a link");
     fs::remove(file_);
   }
   EXPECT_EQ(read_bytes(precious), "text");
@@ -230,10 +229,10 @@ TEST_F(FolderLocks, AFileIsNotWrittenInPlaceOfAFolderThatHoldsSomething) {
 
 TEST_F(FolderLocks, RefuseALinkToNothingAsAPlace) {
   fs::create_symlink("/nowhere/at/all", place_);
-  EXPECT_ERROR(StagedFolder::reserve(place_), WEFT_NOT_FOUND, place_ + " is a link to /nowhere/at/all");
+  EXPECT_ERROR(StagedFolder::reserve(place_), WEFT_NOT_FOUND, place_, "link to /nowhere/at/all");
   fs::remove(place_);
   fs::create_symlink(place_, place_);
-  EXPECT_ERROR(StagedFolder::reserve(place_), WEFT_INVALID_ARGUMENT, "cannot save to " + place_);
+  EXPECT_ERROR(StagedFolder::reserve(place_), WEFT_INVALID_ARGUMENT, "save to " + place_);
 }
 
 TEST_F(FolderLocks, MakeTheFoldersAboveAndRemoveThemIfNothingIsSaved) {
@@ -245,8 +244,7 @@ TEST_F(FolderLocks, MakeTheFoldersAboveAndRemoveThemIfNothingIsSaved) {
     fs::create_directory(inner + "/c");
   }
   EXPECT_TRUE(fs::exists(inner + "/c"));
-  EXPECT_ERROR(FolderLock("/proc/self/out"), WEFT_UNAVAILABLE, "cannot save to /proc/self/out",
-               "No such file or directory");
+  EXPECT_ERROR(FolderLock("/proc/self/out"), WEFT_UNAVAILABLE, "save to /proc/self/out", "No such file");
 }
 
 TEST(SavedPlace, IsInTheNamesOfWhatASaveLeaves) {

@@ -95,9 +95,9 @@ class StepLogFiles : public testing::Test {
 TEST_F(StepLogFiles, AreRefusedWhereTheyCannotBeWritten) {
   const std::string file = folder_.file("file", "");
   EXPECT_THAT(refusal([&] { StepLog({.jsonl = "", .tensorboard = file}, world_); }),
-              testing::StartsWith("tensorboard " + file + ": cannot write there: "));
+              testing::StartsWith("tensorboard " + file + ": "));
   EXPECT_THAT(refusal([&] { StepLog({.jsonl = in("no/m.jsonl"), .tensorboard = ""}, world_); }),
-              testing::StartsWith("jsonl " + in("no/m.jsonl") + ": cannot write there: "));
+              testing::StartsWith("jsonl " + in("no/m.jsonl") + ": "));
   EXPECT_EQ(content(file), "");
 }
 
