@@ -128,7 +128,7 @@ TEST(CudaDevice, GoesOnAfterACaptureThatFailed) {
     for (const auto& refused : {std::function<void()>([&] { x.nonzero(); }),
                                 std::function<void()>([&] { (x * at::rand({64}, floats())).sum().item(); }),
                                 std::function<void()>([&] { x.cpu(); })}) {
-      EXPECT_ERROR(device::capture(*capturer, refused), WEFT_UNIMPLEMENTED, "cannot be captured");
+      EXPECT_ERROR(device::capture(*capturer, refused), WEFT_UNIMPLEMENTED, "be captured");
       const at::Tensor eager = at::rand({64}, floats());
       EXPECT_FALSE(at::equal(eager, at::rand({64}, floats())));
       const at::Tensor drawn = at::empty({64}, floats());

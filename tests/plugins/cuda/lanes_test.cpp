@@ -167,9 +167,7 @@ TEST_F(LanesOfOneRank, NameThePeerThatDoesNotCome) {
     lanes.allreduce(list, {});
     ADD_FAILURE() << "nobody was missed";
   } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what()).find("within 100 ms rank 2 did not come to connect for collectives"),
-              std::string::npos)
-        << error.what();
+    EXPECT_NE(std::string(error.what()).find("100 ms rank 2"), std::string::npos) << error.what();
   }
   EXPECT_TRUE(calls_.empty());
 }

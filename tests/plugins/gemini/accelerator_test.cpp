@@ -139,7 +139,7 @@ WEFT_RANKS_TEST(AcceleratorLimit, IsAnErrorThatNamesSizesWhereNothingCanBeOffloa
     Job job = boost(world, toy(options, kEvenToy), options, "adamw");
     job.train_step(own_part(toy_batch(2, 1, false), world));
   };
-  EXPECT_ERROR(run(), WEFT_RESOURCE_EXHAUSTED, "out of accelerator memory", "wanted", "are in use",
+  EXPECT_ERROR(run(), WEFT_RESOURCE_EXHAUSTED, "accelerator memory", "wanted", "in use",
                "WEFT_ACCELERATOR_MEMORY");
 }
 

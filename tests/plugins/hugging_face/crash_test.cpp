@@ -90,10 +90,9 @@ TEST_P(Crash, SigkillBetweenWritesLeavesTheOldCheckpoint) {
     for (;;) pause();
   });
   ASSERT_TRUE(child.await_progress());
-  expect_error(
-      WEFT_UNAVAILABLE,
-      {"another save to " + folder_.path(), "by process " + std::to_string(child.process()) + " on "},
-      [&] { CheckpointWriter(folder_.path(), options, three_shards()); });
+  expect_error(WEFT_UNAVAILABLE,
+               {"save to " + folder_.path(), "by process " + std::to_string(child.process()) + " on "},
+               [&] { CheckpointWriter(folder_.path(), options, three_shards()); });
   child.kill();
   expect_holds(folder_.path(), three_shards(), 1);
   save(folder_.path(), three_shards(), options, 3);
@@ -202,7 +201,7 @@ TEST(Commit, FollowsNoLinkThatHasTheNameOfItsLock) {
   write_file(folder / "precious", "kept");
   for (const char* target : {"precious", "nothing"}) {
     fs::create_symlink(folder / target, folder / ".weft-save.lock");
-    expect_error(WEFT_PERMISSION_DENIED, {".weft-save.lock is a link"},
+    expect_error(WEFT_PERMISSION_DENIED, {".weft-save.lock", "a link"},
                  [&] { CheckpointWriter(folder.path(), {}, three_shards()); });
     fs::remove(folder / ".weft-save.lock");
   }
@@ -217,7 +216,7 @@ TEST(Commit, FollowsNoLinkThatHasTheNameOfItsLock) {
 TEST(Commit, TwoSavesSideBySideNeedDifferentPrefixes) {
   TemporaryFolder folder;
   CheckpointWriter first(folder.path(), {}, three_shards());
-  expect_error(WEFT_UNAVAILABLE, {"another save to", "under way"},
+  expect_error(WEFT_UNAVAILABLE, {"another save", "under way"},
                [&] { CheckpointWriter(folder.path(), kSharded, three_shards()); });
   CheckpointWriter second(folder.path(), {.prefix = "ema"}, three_shards());
   CheckpointWriter third(folder / "x.safetensors", {}, three_shards());

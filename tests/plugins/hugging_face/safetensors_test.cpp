@@ -83,15 +83,15 @@ TEST_F(Safetensors, RefusesMoreDimensionsThanWeftHas) {
 }
 
 TEST_F(Safetensors, RefusesOffsetsBeyondTheFile) {
-  expect_header_refused(WEFT_DATA_LOSS, {"\"a\"", "beyond the file", "holds 7 bytes"}, kGood, 7);
-  expect_header_refused(WEFT_DATA_LOSS, {"\"a\"", "are not a begin and an end"},
+  expect_header_refused(WEFT_DATA_LOSS, {"\"a\"", "beyond the", "holds 7 bytes"}, kGood, 7);
+  expect_header_refused(WEFT_DATA_LOSS, {"\"a\"", "a begin"},
                         R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})");
-  expect_header_refused(WEFT_DATA_LOSS, {"\"a\"", "are not a begin and an end"},
+  expect_header_refused(WEFT_DATA_LOSS, {"\"a\"", "a begin"},
                         R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4,8]}})");
 }
 
 TEST_F(Safetensors, RefusesOverlapsNamingBothTensors) {
-  expect_header_refused(WEFT_DATA_LOSS, {"\"b\" begins at byte 4", "overlaps tensor \"a\"", "ends at byte 8"},
+  expect_header_refused(WEFT_DATA_LOSS, {"\"b\"", "byte 4", "overlaps tensor \"a\"", "at byte 8"},
                         R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                         R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
                         12);
@@ -102,13 +102,13 @@ TEST_F(Safetensors, RefusesGapsAndBytesThatBelongToNoTensor) {
                         R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                         R"("b":{"dtype":"F32","shape":[2],"data_offsets":[12,20]}})",
                         20);
-  expect_header_refused(WEFT_DATA_LOSS, {"end at byte 8", "holds 9"}, kGood, 9);
+  expect_header_refused(WEFT_DATA_LOSS, {"at byte 8", "holds 9"}, kGood, 9);
 }
 
 TEST_F(Safetensors, RefusesDuplicateNames) {
   const std::string tensor = R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
-  expect_header_refused(WEFT_DATA_LOSS, {"has the name \"a\" twice"}, "{" + tensor + "," + tensor + "}", 4);
-  expect_header_refused(WEFT_DATA_LOSS, {"has the name \"dtype\" twice"},
+  expect_header_refused(WEFT_DATA_LOSS, {"name \"a\" twice"}, "{" + tensor + "," + tensor + "}", 4);
+  expect_header_refused(WEFT_DATA_LOSS, {"name \"dtype\" twice"},
                         R"({"a":{"dtype":"F32","dtype":"I32","shape":[1],"data_offsets":[0,4]}})", 4);
 }
 

@@ -67,7 +67,7 @@ class TorchFile : public testing::Test {
 };
 
 TEST_F(TorchFile, RefusesEveryGlobalButThoseOfTensors) {
-  expect_refused(WEFT_PERMISSION_DENIED, {"\"os.system\"", "nothing was run"},
+  expect_refused(WEFT_PERMISSION_DENIED, {"\"os.system\"", "nothing was"},
                  archive(kStart + "cos\nsystem\n(" + text("touch " + (folder_ / "run")) + "tR."));
   expect_refused(WEFT_PERMISSION_DENIED, {"\"builtins.eval\""},
                  archive("\x80\x04" + text("builtins") + text("eval") + "\x93."));
@@ -80,40 +80,37 @@ TEST_F(TorchFile, RefusesEveryGlobalButThoseOfTensors) {
 TEST_F(TorchFile, RefusesOpcodesThatTensorsDoNotNeed) {
   for (const std::string opcode :
        {"i", "o", "\x81", "\x92", "S'x'\n", "p0\n", "P1\n", "\x82\x01", "\x8f", "B", "\x98"}) {
-    expect_refused(WEFT_DATA_LOSS, {"opcode", "is not one that tensors need"},
-                   archive(kStart + "})" + opcode + "."));
+    expect_refused(WEFT_DATA_LOSS, {"opcode", "tensors need"}, archive(kStart + "})" + opcode + "."));
   }
 }
 
 TEST_F(TorchFile, RefusesStateDictsThatHoldSomethingElse) {
-  expect_refused(WEFT_DATA_LOSS, {"\"epoch\" is an int", "must be a tensor"},
-                 archive(state_dict("epoch", "K\x03")));
-  expect_refused(WEFT_DATA_LOSS, {"\"model\" is a dict"},
+  expect_refused(WEFT_DATA_LOSS, {"\"epoch\"", "an int", "a tensor"}, archive(state_dict("epoch", "K\x03")));
+  expect_refused(WEFT_DATA_LOSS, {"\"model\"", "a dict"},
                  archive(state_dict("model", state_dict("a", kTensor).substr(2, 0) + "}")));
-  expect_refused(WEFT_DATA_LOSS, {"holds a list instead of a dict"}, archive(kStart + "]."));
-  expect_refused(WEFT_DATA_LOSS, {"name is an int"}, archive(kStart + "}K\x01" + kTensor + "s."));
-  expect_refused(WEFT_DATA_LOSS, {"\"a\" is there twice"},
+  expect_refused(WEFT_DATA_LOSS, {"a list", "a dict"}, archive(kStart + "]."));
+  expect_refused(WEFT_DATA_LOSS, {"name is", "an int"}, archive(kStart + "}K\x01" + kTensor + "s."));
+  expect_refused(WEFT_DATA_LOSS, {"\"a\"", "twice"},
                  archive(kStart + "}(" + text("a") + kTensor + text("a") + kTensor + "u."));
 }
 
 TEST_F(TorchFile, RefusesTensorsThatLeaveTheirStorage) {
   const auto with = [&](const std::string& value) { return archive(state_dict("a", value)); };
   const std::string four = storage("FloatStorage", 4);
-  expect_refused(WEFT_DATA_LOSS, {"\"a\"", "[5]", "leaves its storage of 4"},
-                 with(tensor(four, 0, {5}, {1})));
+  expect_refused(WEFT_DATA_LOSS, {"\"a\"", "[5]", "storage of 4"}, with(tensor(four, 0, {5}, {1})));
   expect_refused(WEFT_DATA_LOSS, {"\"a\"", "offset 1"}, with(tensor(four, 1, {4}, {1})));
   expect_refused(WEFT_DATA_LOSS, {"\"a\"", "strides [9]"}, with(tensor(four, 0, {2}, {9})));
   expect_refused(WEFT_DATA_LOSS, {"\"a\""}, with(tensor(four, 0, {2, 2}, {INT64_MAX, INT64_MAX})));
   expect_refused(WEFT_DATA_LOSS, {"\"a\""}, with(tensor(four, INT64_MAX, {1}, {1})));
   expect_refused(WEFT_DATA_LOSS, {"\"a\""}, with(tensor(four, INT64_MAX, {0}, {1})));
   expect_refused(WEFT_DATA_LOSS, {"strides is -1", "negative"}, with(tensor(four, 0, {2}, {-1})));
-  expect_refused(WEFT_DATA_LOSS, {"a shape is -2", "negative"}, with(tensor(four, 0, {-2}, {1})));
+  expect_refused(WEFT_DATA_LOSS, {"shape is -2", "negative"}, with(tensor(four, 0, {-2}, {1})));
   expect_refused(WEFT_DATA_LOSS, {"shape [2] with strides [1, 1]"}, with(tensor(four, 0, {2}, {1, 1})));
   expect_refused(WEFT_DATA_LOSS, {"has 16 bytes", "5 elements of F32"},
                  with(tensor(storage("FloatStorage", 5), 0, {1}, {1})));
   expect_refused(WEFT_DATA_LOSS, {"has 16 bytes"},
                  with(tensor(storage("FloatStorage", INT64_MAX), 0, {1}, {1})));
-  expect_refused(WEFT_DATA_LOSS, {"storage \"7\" is not in the archive"},
+  expect_refused(WEFT_DATA_LOSS, {"storage \"7\"", "the archive"},
                  with(tensor(storage("FloatStorage", 4, "7"), 0, {1}, {1})));
   expect_refused(WEFT_UNIMPLEMENTED, {"9 dimensions"},
                  with(tensor(four, 0, std::vector<int64_t>(9, 1), std::vector<int64_t>(9, 1))));
@@ -129,11 +126,11 @@ TEST_F(TorchFile, RefusesPicklesThatAreBroken) {
     write_file(folder_ / "x.bin", archive(good.substr(0, size)));
     EXPECT_THROW(CheckpointReader{folder_ / "x.bin"}, Error) << size;
   }
-  expect_refused(WEFT_DATA_LOSS, {"the stack is empty"}, archive(kStart + "R."));
+  expect_refused(WEFT_DATA_LOSS, {"the stack"}, archive(kStart + "R."));
   expect_refused(WEFT_DATA_LOSS, {"no mark"}, archive(kStart + "u."));
-  expect_refused(WEFT_DATA_LOSS, {"was never remembered"}, archive(kStart + "h\x05."));
+  expect_refused(WEFT_DATA_LOSS, {"never remembered"}, archive(kStart + "h\x05."));
   expect_refused(WEFT_DATA_LOSS, {"protocol 1"}, archive("\x80\x01}."));
-  expect_refused(WEFT_DATA_LOSS, {"18446744073709551615 bytes are wanted"},
+  expect_refused(WEFT_DATA_LOSS, {"18446744073709551615 bytes"},
                  archive(kStart + "\x8d" + std::string(8, '\xff')));
 }
 
@@ -216,7 +213,7 @@ TEST_F(TorchFile, ReadsArchivesWithoutChecksums) {
   std::string bytes = read_file(path);
   bytes.replace(bytes.find("archive/data/0") - 30 + 14, 4, 4, '\0');
   write_file(path, bytes);
-  expect_error(WEFT_DATA_LOSS, {"in the directory, but 0 in front of it"}, [&] { CheckpointReader{path}; });
+  expect_error(WEFT_DATA_LOSS, {"the directory", "but 0 in"}, [&] { CheckpointReader{path}; });
   bytes.replace(bytes.rfind("archive/data/0") - 46 + 16, 4, 4, '\0');
   write_file(path, bytes);
   expect_holds(path, {tensor});
@@ -237,7 +234,7 @@ TEST(Checksum, IsTheSameByMultiplicationAndByTables) {
 TEST_F(TorchFile, RefusesPicklesThatGrow) {
   // A long name that is remembered once and copied by every two bytes that ask for it.
   const auto expect_refused_growth = [&](const std::string& pickle) {
-    expect_refused(WEFT_DATA_LOSS, {"make values of more than"}, archive(pickle));
+    expect_refused(WEFT_DATA_LOSS, {"make values"}, archive(pickle));
   };
   const std::string name = std::string(100'000, 'x') + "Storage";
   std::string copies = "\x80\x04" + text("torch") + "q\x01" + text(name) + "q\x02";
@@ -250,7 +247,7 @@ TEST_F(TorchFile, RefusesPicklesThatGrow) {
   for (int i = 0; i < 1000; ++i) shapes += kRebuild + "(h\x01K\x01h\x02h\x02\x89" + kDict + "tR";
   expect_refused(WEFT_UNIMPLEMENTED, {"100000 dimensions"}, archive(shapes + "."));
   // A key of a storage, copied into every tensor.
-  expect_refused(WEFT_DATA_LOSS, {"a storage whose key has 100000 bytes"},
+  expect_refused(WEFT_DATA_LOSS, {"key has 100000 bytes"},
                  archive(kStart + storage("FloatStorage", 4, std::string(100'000, '1')) + "."));
 }
 
@@ -260,15 +257,14 @@ TEST_F(TorchFile, RefusesTruncatedArchives) {
     write_file(folder_ / "x.bin", good.substr(0, size));
     EXPECT_THROW(CheckpointReader{folder_ / "x.bin"}, Error) << size;
   }
-  expect_refused(WEFT_DATA_LOSS, {"no directory at its end", "truncated"}, good.substr(0, good.size() - 1));
+  expect_refused(WEFT_DATA_LOSS, {"no directory", "truncated"}, good.substr(0, good.size() - 1));
 }
 
 TEST_F(TorchFile, RefusesCompressedRecords) {
   std::string bytes = archive(state_dict("a", kTensor));
   const std::size_t central = bytes.find("PK\x01\x02");
   bytes[central + 10] = 8;  // method: deflate
-  expect_refused(WEFT_UNIMPLEMENTED, {"\"archive/data.pkl\" is compressed (method 8)", "save it again"},
-                 bytes);
+  expect_refused(WEFT_UNIMPLEMENTED, {"\"archive/data.pkl\" is compressed (method 8)", "save it"}, bytes);
   bytes[central + 10] = 0;
   bytes[central + 8] |= 1;
   expect_refused(WEFT_UNIMPLEMENTED, {"is encrypted"}, bytes);

@@ -21,8 +21,7 @@ JobOptions zero(int64_t stage, const std::string& more = "", const std::string& 
 // tests/host/strategy_options_test.cpp has them all.
 TEST(DataAxis, RefusesTheOptionsOfTheOtherStage) {
   EXPECT_ERROR(boost(one_rank(), toy(), hybrid(R"({"zero_stage": 1, "ddp_bucket_cap_mb": 25})")),
-               WEFT_INVALID_ARGUMENT,
-               "strategy hybrid_parallel: ddp_bucket_cap_mb is given but has no effect", "zero_stage is 1");
+               WEFT_INVALID_ARGUMENT, "hybrid_parallel: ddp_bucket_cap_mb", "no effect", "zero_stage is 1");
   EXPECT_ERROR(boost(one_rank(), toy(), hybrid(R"({"overlap_communication": true})")), WEFT_INVALID_ARGUMENT,
                "strategy hybrid_parallel: overlap_communication", "zero_stage 1 or 2", "zero_stage is 0");
 }
@@ -42,7 +41,7 @@ TEST(DataAxis, TakesTheOptionsOfItsStage) {
 
 TEST(DataAxis, LiesOutsideOfTheOthersUnlessStagesDo) {
   EXPECT_ERROR(boost(one_rank(), toy(), hybrid(R"({"dp_outside": false})")), WEFT_INVALID_ARGUMENT,
-               "dp_outside is given but has no effect: it needs pp_size above 1");
+               "dp_outside", "no effect", "pp_size above 1");
   on_ranks({4}, [](World& world) {
     const auto data_rank = [&](const char* options) {
       return boost(world, tiny_gpt2(TinyGpt2{.heads = 4}), hybrid(options))

@@ -124,7 +124,7 @@ TEST(Edges, ACriterionNeedsWholeLogits) {
     };
     for (const std::string& axes :
          {std::string(R"("tp_size": 2)"), in_mode("all_to_all", R"("sp_size": 2)")}) {
-      EXPECT_ERROR(boosted(axes), WEFT_INVALID_ARGUMENT, "a criterion is given", "parallel_output false");
+      EXPECT_ERROR(boosted(axes), WEFT_INVALID_ARGUMENT, "a criterion", "parallel_output false");
       EXPECT_GT(boosted(axes + R"(, "parallel_output": false)").train_step(gpt2_batch(2, 1)).loss, -100);
     }
   });
@@ -161,7 +161,7 @@ TEST(Edges, AVocabularyThatNobodyDividesHasNoMultiple) {
               of(fmt::format(R"("tp_size": 2, "make_vocab_size_divisible_by": 8, "custom_policy": "{}")",
                              WEFT_JSON_POLICY),
                  "fp32")),
-        WEFT_UNIMPLEMENTED, "make_vocab_size_divisible_by is 8", "divides no vocabulary");
+        WEFT_UNIMPLEMENTED, "make_vocab_size_divisible_by is 8", "no vocabulary");
   });
 }
 

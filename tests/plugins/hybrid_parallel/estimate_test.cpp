@@ -93,7 +93,7 @@ TEST(Estimate, CountsTheParametersOfAStage) {
   EXPECT_ERROR(estimate_job(model(), with(R"("pp_size": 2, "zero_stage": 2)"), 2), WEFT_UNIMPLEMENTED,
                "zero_stage is 2 with pp_size 2");
   EXPECT_ERROR(estimate_job(model(), with(R"("pp_size": 2, "tp_size": 2)"), 6), WEFT_INVALID_ARGUMENT,
-               "tp_size 2 x pp_size 2", "must divide the 6 ranks");
+               "tp_size 2 x pp_size 2", "the 6 ranks");
 }
 
 int64_t activations_of(uint32_t stage, const std::string& options, int64_t samples) {
@@ -158,7 +158,7 @@ TEST(Estimate, HasNoneOfAttentionStepByStep) {
   for (const std::string& options :
        {std::string(R"("enable_flash_attention": false)"), R"("custom_policy": ")" + policy + "\""})
     EXPECT_ERROR(activation_bytes(model(), with(options), {1, 8}), WEFT_UNIMPLEMENTED,
-                 "enable_flash_attention false, or a policy that forbids");
+                 "enable_flash_attention false", "a policy");
 }
 
 TEST(Estimate, LeavesTheModelAsItWas) {
@@ -168,7 +168,7 @@ TEST(Estimate, LeavesTheModelAsItWas) {
   EXPECT_LT(activation_bytes(whole, with(R"("tp_size": 2)"), {kSamples, kPositions}), before);
   EXPECT_EQ(activation_bytes(whole, with(""), {kSamples, kPositions}), before);
   EXPECT_ERROR(estimate_job(whole, with(R"("tp_size": 4)"), 6), WEFT_INVALID_ARGUMENT, "tp_size 4",
-               "must divide the 6 ranks");
+               "the 6 ranks");
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ Model of_heads(int64_t heads) {
 TEST(Options, RefuseSizesThatDoNotDivideAndNameThoseThatDo) {
   on_ranks({4}, [](World& world) {
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 3})")), WEFT_INVALID_ARGUMENT,
-                 "tp_size is 3, must divide the 4 ranks");
+                 "tp_size is 3", "the 4 ranks");
     EXPECT_ERROR(boost(world, of_heads(6), hybrid(R"({"tp_size": 4})")), WEFT_INVALID_ARGUMENT,
-                 "\"n_head\" is 6, not a multiple of 4; the nearest sizes that divide it: 3 and 6");
+                 "\"n_head\" is 6", "multiple of 4", "3 and 6");
   });
 }
 
@@ -33,10 +33,10 @@ TEST(Options, RefuseWhatThisVersionDoesNotDo) {
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"pp_size": 2, "zero_stage": 2})")), WEFT_UNIMPLEMENTED,
                  "hybrid_parallel: zero_stage is 2 with pp_size 2", "set zero_stage to 1");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"pp_size": 3})")), WEFT_INVALID_ARGUMENT,
-                 "hybrid_parallel: pp_size is 3, must divide the 2 ranks");
+                 "hybrid_parallel: pp_size is 3", "the 2 ranks");
     const char* const chunks = R"({"pp_size": 2, "pp_style": "interleaved", "num_model_chunks": 5})";
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(chunks)), WEFT_INVALID_ARGUMENT, "has 4 units",
-                 "pp_size 2 with 5 model chunks on each stage needs 10");
+                 "pp_size 2 with 5 model chunks", "needs 10");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "gpt9"})")),
                  WEFT_NOT_FOUND, "gpt9");
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "none/there.json"})")),
@@ -68,8 +68,7 @@ TEST(Options, APolicyFileMustBeTheSameOnAllRanks) {
   on_ranks({2}, [&](World& world) {
     std::filesystem::current_path(folder + "/" + std::to_string(world.rank()));
     EXPECT_ERROR(boost(world, of_heads(4), hybrid(R"({"tp_size": 2, "custom_policy": "policy.json"})")),
-                 WEFT_FAILED_PRECONDITION,
-                 "shard policy: rank 0 has shard_policy idle of a file with SHA-256");
+                 WEFT_FAILED_PRECONDITION, "shard policy: rank 0 has shard_policy idle", "SHA-256");
   });
   std::filesystem::remove_all(folder);
 }

@@ -186,20 +186,17 @@ TEST(SequenceOptions, AreRefusedWhereTheyMeanNothing) {
     };
     for (const char* option : {R"("sp_size": 2)", R"("sequence_parallelism_mode": "ring")",
                                R"("inner_ring_size": 2)", R"("enable_sequence_overlap": true)"})
-      expect_refusal(fmt::format("{{{}}}", option), "is given but has no effect",
-                     "enable_sequence_parallelism is false");
+      expect_refusal(fmt::format("{{{}}}", option), "no effect", "enable_sequence_parallelism is false");
     const auto in = [](const char* more) {
       return fmt::format(R"({{"enable_sequence_parallelism": true, {}}})", more);
     };
-    expect_refusal(in(R"("sequence_parallelism_mode": "ring")"), "over the ranks of tp_size, which is 1");
-    expect_refusal(in(R"("tp_size": 2)"),
-                   "\"all_to_all\" splits sequences over the ranks of sp_size, which is 1");
-    expect_refusal(in(R"("sp_size": 2, "inner_ring_size": 2)"), "inner_ring_size is given but has no effect",
+    expect_refusal(in(R"("sequence_parallelism_mode": "ring")"), "ranks of tp_size, which is 1");
+    expect_refusal(in(R"("tp_size": 2)"), "\"all_to_all\"", "ranks of sp_size, which is 1");
+    expect_refusal(in(R"("sp_size": 2, "inner_ring_size": 2)"), "inner_ring_size", "no effect",
                    "sequence_parallelism_mode ring_attn");
-    expect_refusal(in(R"("sp_size": 2, "enable_sequence_overlap": true)"),
-                   "enable_sequence_overlap is given but has no effect",
-                   "sequence_parallelism_mode split_gather");
-    expect_refusal(in(R"("sp_size": 4)"), "sp_size is 4, must divide the 2 data-parallel ranks");
+    expect_refusal(in(R"("sp_size": 2, "enable_sequence_overlap": true)"), "enable_sequence_overlap",
+                   "no effect", "sequence_parallelism_mode split_gather");
+    expect_refusal(in(R"("sp_size": 4)"), "sp_size is 4", "the 2 data-parallel");
     expect_refusal(in(R"("sequence_parallelism_mode": "ring_attn", "sp_size": 2, "inner_ring_size": 3)"),
                    "must divide sp_size (this is 2)");
   });
@@ -209,7 +206,7 @@ TEST(SequenceOptions, HeadsMustDivideByTheRanksThatShareThem) {
   on_ranks({4}, [](World& world) {
     EXPECT_ERROR(boost(world, tiny_gpt2(TinyGpt2{.width = 12, .heads = 6}),
                        in_mode("all_to_all", R"("sp_size": 2, "tp_size": 2, )", "fp32")),
-                 WEFT_INVALID_ARGUMENT, "\"n_head\" is 6, not a multiple of 4");
+                 WEFT_INVALID_ARGUMENT, "\"n_head\" is 6", "multiple of 4");
   });
 }
 

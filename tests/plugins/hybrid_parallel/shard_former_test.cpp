@@ -115,7 +115,7 @@ TEST(ShardFormer, RefusesGradientsOfGradients) {
     const at::Tensor loss = model(gpt2_batch(2, 1)).at("loss");
     EXPECT_ERROR(torch::autograd::grad({loss}, {model.parameters().front()}, {}, /*retain_graph=*/true,
                                        /*create_graph=*/true),
-                 WEFT_UNIMPLEMENTED, "this operation has no second derivative");
+                 WEFT_UNIMPLEMENTED, "second derivative");
   });
 }
 
@@ -167,7 +167,7 @@ TEST(ShardFormer, FailsOnEveryRankIfOneHasNoPolicy) {
 }
 
 TEST(ShardFormer, RefusesWhatDoesNotGoTogether) {
-  EXPECT_ERROR(ShardFormer({.make_vocab_size_divisible_by = 0}), WEFT_INVALID_ARGUMENT, "must be at least 1");
+  EXPECT_ERROR(ShardFormer({.make_vocab_size_divisible_by = 0}), WEFT_INVALID_ARGUMENT, "at least 1");
   EXPECT_ERROR(ShardFormer({.sequence_parallelism_mode = "ring"}), WEFT_INVALID_ARGUMENT,
                "enable_sequence_parallelism is false");
   EXPECT_ERROR(ShardFormer({.enable_sequence_parallelism = true}), WEFT_INVALID_ARGUMENT, "all_to_all",
@@ -175,7 +175,7 @@ TEST(ShardFormer, RefusesWhatDoesNotGoTogether) {
   EXPECT_ERROR(ShardFormer({.enable_sequence_parallelism = true, .sequence_parallelism_mode = "rings"}),
                WEFT_INVALID_ARGUMENT, "\"rings\", must be split_gather, ring, all_to_all or ring_attn");
   EXPECT_ERROR(ShardFormer({.enable_flash_attention = false}).optimize(toy()), WEFT_UNIMPLEMENTED,
-               "enable_flash_attention is false, but ToyModel has no attention");
+               "enable_flash_attention is false", "ToyModel");
 }
 
 // A checkpoint that is cut short.
@@ -200,9 +200,9 @@ TEST(ShardFormer, DividesAModelOnce) {
   const ShardedModel divided = ShardFormer({}).optimize(model);
   EXPECT_ERROR(ShardFormer({}).optimize(model), WEFT_FAILED_PRECONDITION, "divided already");
   EXPECT_ERROR(Booster({.strategy = "none"}, one_rank()).boost(model), WEFT_FAILED_PRECONDITION,
-               "divided already by ShardFormer");
+               "by ShardFormer");
   EXPECT_ERROR(divided.save("/tmp/never", {.background = true}), WEFT_UNIMPLEMENTED, "background");
-  EXPECT_ERROR(divided.clip_grad_by_norm(0), WEFT_INVALID_ARGUMENT, "must be positive");
+  EXPECT_ERROR(divided.clip_grad_by_norm(0), WEFT_INVALID_ARGUMENT, "be positive");
   Batch none = gpt2_batch(2, 1);
   none.at("labels").fill_(-100);
   EXPECT_ERROR(divided(none), WEFT_INVALID_ARGUMENT, "no label");

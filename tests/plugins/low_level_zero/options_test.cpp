@@ -17,7 +17,7 @@ TEST(Options, AreCheckedBeforeAnythingIsMade) {
 WEFT_RANKS_TEST(ExtraDpSize, MustDivideTheRanks, 2, 3) {
   const char* const keys = world.size() == 2 ? "\"extra_dp_size\": 4" : "\"extra_dp_size\": 2";
   EXPECT_ERROR(boost(world, toy(), zero(keys)), WEFT_INVALID_ARGUMENT, "low_level_zero: extra_dp_size",
-               "must divide the " + std::to_string(world.size()) + " data-parallel ranks");
+               "the " + std::to_string(world.size()) + " data-parallel ranks");
 }
 
 // While the first unit's gradient is made, the last units' are on their way, or not.

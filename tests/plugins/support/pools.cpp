@@ -88,8 +88,8 @@ void expect_only_fits(const World& world, const JobOptions& fits, const JobOptio
   EXPECT_GT(memory::pool_use(Pool::kAccelerator).peak, limit);
   const AcceleratorLimit limited(limit);
   expect_same(run(fits), unlimited);
-  EXPECT_ERROR(run(exceeds), WEFT_RESOURCE_EXHAUSTED, exceeds.strategy, "out of accelerator memory", "wanted",
-               "are in use", "WEFT_ACCELERATOR_MEMORY");
+  EXPECT_ERROR(run(exceeds), WEFT_RESOURCE_EXHAUSTED, exceeds.strategy, "accelerator memory", "wanted",
+               "in use", "WEFT_ACCELERATOR_MEMORY");
 }
 
 }  // namespace weft::test

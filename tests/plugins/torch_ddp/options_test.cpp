@@ -71,9 +71,8 @@ TEST(FindUnusedParameters, OffIsAnErrorNamingTheParameterOnEveryRank) {
       Job job = boost_toy(world, ddp());
       const bool gated = !everywhere && world.rank() != 1;
       EXPECT_ERROR(job.train_step(toy_batch(3, 1, gated)), WEFT_FAILED_PRECONDITION, "torch_ddp",
-                   "blocks.0.gate", gated ? "on another rank" : "on this rank",
-                   "find_unused_parameters=true");
-      EXPECT_ERROR(job.train_step(toy_batch(3, 1)), WEFT_FAILED_PRECONDITION, "earlier step failed",
+                   "blocks.0.gate", gated ? "another rank" : "this rank", "find_unused_parameters=true");
+      EXPECT_ERROR(job.train_step(toy_batch(3, 1)), WEFT_FAILED_PRECONDITION, "earlier step",
                    "blocks.0.gate");
     });
   }
@@ -161,12 +160,12 @@ WEFT_RANKS_TEST(StaticGraph, RefusesAGraphThatChanges, 2) {
     Job job = boost_toy(world, ddp("{\"static_graph\": true}"));
     job.train_step(toy_batch(3, 1));
     EXPECT_ERROR(job.train_step(toy_batch(3, 2, world.rank() == 0)), WEFT_FAILED_PRECONDITION, "torch_ddp",
-                 "blocks.0.gate", "got one in the first", "turn static_graph off");
+                 "blocks.0.gate", "got one", "turn static_graph off");
   }
   Job job = boost_toy(world, ddp("{\"static_graph\": true}"));
   job.train_step(toy_batch(3, 1, false));
   EXPECT_ERROR(job.train_step(toy_batch(3, 2, world.rank() == 1)), WEFT_FAILED_PRECONDITION, "torch_ddp",
-               "blocks.0.gate", "had none in the first", "turn static_graph off");
+               "blocks.0.gate", "had none", "turn static_graph off");
 }
 
 WEFT_RANKS_TEST(BroadcastBuffers, TakesThoseOfRankZeroBeforeEachForward, 2, 3) {
@@ -230,7 +229,7 @@ WEFT_RANKS_TEST(CheckReduction, CatchesARankThatSkippedABackward, 2, 3) {
   // Rank 1 goes on to the next forward.
   EXPECT_ERROR(world.rank() == 1 ? (void)loss(3) : booster.backward(second, job.optimizer),
                WEFT_FAILED_PRECONDITION, "torch_ddp: check_reduction", "ranks disagree",
-               world.rank() == 1 ? "this one begins a forward" : "this one begins a backward");
+               world.rank() == 1 ? "a forward" : "a backward");
 }
 
 WEFT_RANKS_TEST(CheckReduction, CatchesARankThatDoesNotSynchronise, 2) {

@@ -113,8 +113,8 @@ TEST_F(Kit, WholeGradientsRefuseAParameterThatGotNone) {
   weft_training training = model_of({2, 3}, 0, 2);
   kit::WholeGradients axis({}, {});
   axis.configure(Training(&training));
-  EXPECT_ERROR(run_backward(axis, training, true, {1}), WEFT_FAILED_PRECONDITION,
-               "parameter p1 on this rank got no gradient", "find_unused_parameters=true");
+  EXPECT_ERROR(run_backward(axis, training, true, {1}), WEFT_FAILED_PRECONDITION, "parameter p1",
+               "no gradient", "find_unused_parameters=true");
 }
 
 TEST_F(Kit, WholeGradientsAreSummedOnEveryRank) {
@@ -143,8 +143,8 @@ TEST_F(Kit, WholeGradientsNoticeAnUpdateWithoutASum) {
   axis.before_forward(Unit(training.units.data()));
   run_backward(axis, training, false);
   axis.values_changed();
-  EXPECT_ERROR(axis.before_forward(Unit(training.units.data())), WEFT_FAILED_PRECONDITION,
-               "check_reduction: parameters were updated with gradients that were never summed");
+  EXPECT_ERROR(axis.before_forward(Unit(training.units.data())), WEFT_FAILED_PRECONDITION, "check_reduction",
+               "never summed");
 }
 
 kit::ZeroBucketOptions zero_options(int64_t stage) {
@@ -155,8 +155,8 @@ TEST_F(Kit, ZeroRedundancyRefusesNoSyncInStageTwo) {
   weft_training training = model_of({2}, 0, 2);
   kit::ZeroRedundancy axis(zero_options(2), "zero_stage");
   axis.configure(Training(&training));
-  EXPECT_ERROR(axis.begin({0, 1, false}), WEFT_FAILED_PRECONDITION,
-               "no_sync is not possible with zero_stage 2", "use zero_stage 1");
+  EXPECT_ERROR(axis.begin({0, 1, false}), WEFT_FAILED_PRECONDITION, "no_sync", "zero_stage 2",
+               "use zero_stage 1");
 }
 
 TEST_F(Kit, ZeroRedundancyRefusesToPublishWhatNoSumContains) {
@@ -164,7 +164,7 @@ TEST_F(Kit, ZeroRedundancyRefusesToPublishWhatNoSumContains) {
   kit::ZeroRedundancy axis(zero_options(1), "stage");
   axis.configure(Training(&training));
   run_backward(axis, training, false);
-  EXPECT_ERROR(publish(axis), WEFT_FAILED_PRECONDITION, "never summed over the ranks");
+  EXPECT_ERROR(publish(axis), WEFT_FAILED_PRECONDITION, "never summed");
 }
 
 // Parts begin at multiples of 64 bytes: 16 elements for each of two ranks. In stage 1 a second backward adds

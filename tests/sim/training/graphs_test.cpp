@@ -244,9 +244,8 @@ TEST(SimGraphs, AreRefusedWhereAStepNeedsTheHost) {
     const auto make = [&](const char* strategy, const char* options) {
       graph_job(world, small_gpt2(), {.strategy = strategy, .options = options}, true);
     };
-    EXPECT_ERROR(make("torch_fsdp", "{}"), WEFT_UNIMPLEMENTED,
-                 "strategy torch_fsdp gives parameters another");
-    EXPECT_ERROR(make("gemini", "{}"), WEFT_UNIMPLEMENTED, "strategy gemini gives parameters another");
+    EXPECT_ERROR(make("torch_fsdp", "{}"), WEFT_UNIMPLEMENTED, "strategy torch_fsdp");
+    EXPECT_ERROR(make("gemini", "{}"), WEFT_UNIMPLEMENTED, "strategy gemini");
     EXPECT_ERROR(make("hybrid_parallel", R"({"tp_size": 2})"), WEFT_UNIMPLEMENTED, "tp_size is 2, must be 1");
     EXPECT_ERROR(make("hybrid_parallel", R"({"pp_size": 2})"), WEFT_UNIMPLEMENTED, "pp_size is 2, must be 1");
   });
@@ -255,7 +254,7 @@ TEST(SimGraphs, AreRefusedWhereAStepNeedsTheHost) {
 TEST(SimGraphs, RefuseWhatTheyCannotRepeat) {
   on_sim_ranks(1, [](World& world) {
     EXPECT_ERROR(Booster({.strategy = "none", .enable_cuda_graph = true}, world), WEFT_UNIMPLEMENTED,
-                 "enable_cuda_graph is true, but the device cpu has no graphs");
+                 "enable_cuda_graph is true", "no graphs");
     const OnSim sim(world);
     const auto steps_of = [&](Model model, const JobOptions& options, int steps, const Batches& batch_of) {
       Job job = graph_job(world, std::move(model), options, true);
@@ -264,26 +263,26 @@ TEST(SimGraphs, RefuseWhatTheyCannotRepeat) {
     EXPECT_ERROR(steps_of(small_gpt2(), {.recompute = "all"}, 1, six_samples), WEFT_UNIMPLEMENTED,
                  "recompute is all, must be off");
     EXPECT_ERROR(steps_of(toy(), {}, 4, [](int64_t step) { return toy_batch(6, step); }), WEFT_UNIMPLEMENTED,
-                 "cannot be captured: sim: copy to the host", "leave the option out");
+                 "be captured", "sim: copy", "the option");
     const TinyWhisper augmented = {.keys = std::string(kTiedWhisper) + ", " + kAugmented};
     EXPECT_ERROR(steps_of(tiny_whisper(augmented, "fp32"), {}, 4,
                           [&](int64_t step) { return whisper_batch(augmented, 6, step); }),
-                 WEFT_UNIMPLEMENTED, "cannot be captured: the host draws random numbers");
+                 WEFT_UNIMPLEMENTED, "be captured", "random numbers");
     // What was captured in part has run nowhere, and leaves no gradients.
     Job job = graph_job(world, tiny_whisper(augmented, "fp32"), {}, true);
     for (int step = 0; step < 3; ++step) job.train_step(whisper_batch(augmented, 6, step));
-    EXPECT_ERROR(job.train_step(whisper_batch(augmented, 6, 3)), WEFT_UNIMPLEMENTED, "cannot be captured");
+    EXPECT_ERROR(job.train_step(whisper_batch(augmented, 6, 3)), WEFT_UNIMPLEMENTED, "be captured");
     for (const auto& parameter : job.model.module().parameters()) EXPECT_FALSE(parameter.grad().defined());
     const at::Tensor value = device::on_device(at::ones({1}));
     const std::unique_ptr<device::GraphCapturer> capturer = device::make_graph_capturer();
     const device::OnStream on(device::Stream::make());
     EXPECT_ERROR(device::capture(*capturer, [&] { device::value_of<float>(value); }), WEFT_UNIMPLEMENTED,
-                 "cannot be captured: the host reads values of the device");
+                 "be captured", "reads values");
     EXPECT_ERROR(device::capture(*capturer, [&] { device::on_device(at::ones({1})); }), WEFT_UNIMPLEMENTED,
-                 "cannot be captured: the host copies values to the device");
+                 "be captured", "copies values");
     const auto growing = [](int64_t step) { return whole_batch(1 + step, step); };
-    EXPECT_ERROR(steps_of(small_gpt2(), {}, 40, growing), WEFT_FAILED_PRECONDITION,
-                 "enable_cuda_graph: there have been 16 kinds", "input_ids Long (19, ");
+    EXPECT_ERROR(steps_of(small_gpt2(), {}, 40, growing), WEFT_FAILED_PRECONDITION, "enable_cuda_graph",
+                 "16 kinds", "input_ids Long (19, ");
   });
 }
 

@@ -125,9 +125,9 @@ TEST(SimTransfers, CopyAtOnceOutsideOfATransferAndInOtherMemoryOfTheHost) {
 
 TEST(SimTransfers, AreOneAtATime) {
   on_device_of_one_rank([](const OnSim&) {
-    EXPECT_ERROR(memory::end_transfer(), WEFT_FAILED_PRECONDITION, "begun no transfer");
+    EXPECT_ERROR(memory::end_transfer(), WEFT_FAILED_PRECONDITION, "no transfer");
     memory::begin_transfer(Direction::kToHost);
-    EXPECT_ERROR(memory::begin_transfer(Direction::kToHost), WEFT_FAILED_PRECONDITION, "end it first");
+    EXPECT_ERROR(memory::begin_transfer(Direction::kToHost), WEFT_FAILED_PRECONDITION, "end it");
     memory::end_transfer();
   });
 }
