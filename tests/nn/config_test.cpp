@@ -32,10 +32,10 @@ TEST(Config, NamesKeyFoundAndWantedForAnotherType) {
   EXPECT_ERROR(example().integer("layer_norm_epsilon", 1), WEFT_INVALID_ARGUMENT, "1e-05", "an integer");
   EXPECT_ERROR(example().integer("huge"), WEFT_INVALID_ARGUMENT, "18446744073709551615", "64 bits");
   EXPECT_ERROR(example().real("activation_function", 0), WEFT_INVALID_ARGUMENT, "a number");
-  EXPECT_ERROR(example().flag("n_embd", false), WEFT_INVALID_ARGUMENT, "384", "true or false");
+  EXPECT_ERROR(example().flag("n_embd", false), WEFT_INVALID_ARGUMENT, "384", "or false");
   EXPECT_ERROR(example().text("n_embd", ""), WEFT_INVALID_ARGUMENT, "a text");
-  EXPECT_ERROR(example().texts("mixed"), WEFT_INVALID_ARGUMENT, "mixed", "an array of texts");
-  EXPECT_ERROR(example().entries("n_embd"), WEFT_INVALID_ARGUMENT, "n_embd", "an object or an array");
+  EXPECT_ERROR(example().texts("mixed"), WEFT_INVALID_ARGUMENT, "mixed", "of texts");
+  EXPECT_ERROR(example().entries("n_embd"), WEFT_INVALID_ARGUMENT, "n_embd", "an object", "an array");
 }
 
 TEST(Config, ReadsValuesByKey) {

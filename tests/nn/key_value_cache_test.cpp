@@ -205,7 +205,7 @@ TEST_F(CachedAttention, IsRefusedOverASplitSequence) {
   layer.operation = std::make_shared<SplitAttention>();
   const Heads all = random_heads(1, 2, 2, 2);
   KeyValueCache cache;
-  EXPECT_ERROR(in_parts(layer, cache, all, {2}, {}), WEFT_UNIMPLEMENTED, "whole sequences on each rank",
+  EXPECT_ERROR(in_parts(layer, cache, all, {2}, {}), WEFT_UNIMPLEMENTED, "whole sequences",
                "sequence parallelism");
 }
 

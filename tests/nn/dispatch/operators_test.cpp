@@ -114,7 +114,7 @@ TEST_F(Operators, CrossEntropyTakesHalfPrecisionOnADevice) {
 
 TEST_F(Operators, ALabelOutOfRangeOnADeviceIsAnError) {
   const at::Tensor logits = there(at::randn({3, 5}));
-  sim::expect_throw("label is out of range", [&] {
+  sim::expect_throw("of range", [&] {
     nn::cross_entropy_sum(logits, there(at::tensor({1, 5, 2}, at::kLong)));
   });
 }

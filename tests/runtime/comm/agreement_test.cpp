@@ -95,14 +95,14 @@ WEFT_RANKS_TEST(RequireAgreement, NamesEachValueThatDiffersAndWhoHasIt, 4) {
   const auto run = [&](const nlohmann::json& own) {
     require_agreement(world.communicator(), own, {{"data", path}, {"same", path}});
   };
-  EXPECT_ERROR(run(facts), WEFT_FAILED_PRECONDITION, "ranks 0, 1, 2 and 3 were not started alike",
+  EXPECT_ERROR(run(facts), WEFT_FAILED_PRECONDITION, "ranks 0, 1, 2 and 3", "alike",
                "\nseed: ranks 0 and 2 have 42, ranks 1 and 3 have 1",
                "\ndata content: ranks 0, 1 and 3 have beef (in /data0), rank 2 has cafe (in /data2)",
                "\nnames 1: ranks 0 and 2 have c, ranks 1 and 3 have b", "(400 characters)",
                "(402 characters)");
   nlohmann::json missing = {{"save", "out"}};
   if (world.rank() == 3) missing.clear();
-  EXPECT_ERROR(run(missing), WEFT_FAILED_PRECONDITION, "ranks 0 and 3 were not started alike",
+  EXPECT_ERROR(run(missing), WEFT_FAILED_PRECONDITION, "ranks 0 and 3", "alike",
                "\nsave: ranks 0, 1 and 2 have out, rank 3 has none");
   run({{"seed", 42}});  // paths may differ
 }

@@ -86,7 +86,7 @@ WEFT_RANKS_TEST(DeviceMessages, OfACollectiveThatFailsLeaveNoGroupOpen, 3) {
     unreachable = 2;
     std::vector<float> output(15), input(5);
     EXPECT_ERROR(world.communicator().all_gather(on_device(output), on_device(input)), WEFT_UNAVAILABLE,
-                 "rank 2 is out of reach");
+                 "rank 2", "of reach");
     EXPECT_EQ(calls, (Calls{"begin", "receive 1", "send 1", "receive 2", "end"}));
   }
 }

@@ -28,10 +28,10 @@ WEFT_RANKS_TEST(Communicator, RefusesTensorsItCannotSend, 1, 2) {
       [&] {
         group.all_reduce(at::ones({4, 4}).t()[0].unsqueeze(0).expand({2, 4}));
       },
-      {who, "[2, 4] is not contiguous"});
+      {who, "[2, 4]", "not contiguous"});
   expect_refused([&] { group.broadcast(at::ones({2}).requires_grad_(), 0); },
                  {"broadcast", "requires grad", "detach()"});
-  expect_refused([&] { group.all_reduce(at::ones({2}, at::kMeta)); }, {"is on meta, must be on the CPU"});
+  expect_refused([&] { group.all_reduce(at::ones({2}, at::kMeta)); }, {"on meta", "the CPU"});
   expect_refused([&] { group.all_reduce(at::ones({2}, at::kShort)); }, {"cannot reduce Short", "bfloat16"});
   expect_refused([&] { group.all_reduce(at::ones({2}), static_cast<ReduceOp>(9)); }, {"reduce operation 9"});
   const at::Tensor tensor = at::ones({2});
@@ -48,8 +48,8 @@ WEFT_RANKS_TEST(Communicator, RefusesSizesThatDoNotMatch, 2) {
   expect_refused([&] { group.all_gather(at::empty({6}), at::ones({3}, at::kDouble)); },
                  {"output is Float, input is Double"});
   const at::Tensor whole = at::empty({6});
-  expect_refused([&] { group.all_gather(whole, whole.narrow(0, 1, 3)); }, {"overlaps the other tensor"});
-  expect_refused([&] { group.reduce_scatter(whole.narrow(0, 1, 3), whole); }, {"overlaps the other tensor"});
+  expect_refused([&] { group.all_gather(whole, whole.narrow(0, 1, 3)); }, {"other tensor"});
+  expect_refused([&] { group.reduce_scatter(whole.narrow(0, 1, 3), whole); }, {"other tensor"});
 }
 
 WEFT_RANKS_TEST(Communicator, RefusesSplitsThatDoNotMatch, 2) {
@@ -58,14 +58,14 @@ WEFT_RANKS_TEST(Communicator, RefusesSplitsThatDoNotMatch, 2) {
   const auto exchange = [&](std::vector<int64_t> out, std::vector<int64_t> in) {
     return [&group, &output, &input, out, in] { group.all_to_all(output, input, out, in); };
   };
-  expect_refused(exchange({2, 1}, {2, 2}), {"splits of output sum to 3, must sum to its first dimension 4"});
-  expect_refused(exchange({2, 2}, {4}), {"input has 1 splits", "one for each of 2 ranks"});
-  expect_refused(exchange({2, 2}, {5, -1}), {"a split of input is -1"});
-  expect_refused(exchange({1, 3}, {3, 1}), {"this rank sends itself"});
-  expect_refused([&] { group.all_to_all(at::empty({3, 2}), input); }, {"first dimension of output is 3"});
-  expect_refused([&] { group.all_to_all(at::empty({4, 3}), input); }, {"a row of output has 3 elements"});
-  expect_refused([&] { group.all_to_all(at::empty({}), input); }, {"output has no dimension to split"});
-  expect_refused([&] { group.all_to_all(input, input); }, {"overlap in memory"});
+  expect_refused(exchange({2, 1}, {2, 2}), {"splits of", "sum to 3", "dimension 4"});
+  expect_refused(exchange({2, 2}, {4}), {"input has 1 splits", "of 2 ranks"});
+  expect_refused(exchange({2, 2}, {5, -1}), {"input is -1"});
+  expect_refused(exchange({1, 3}, {3, 1}), {"sends itself"});
+  expect_refused([&] { group.all_to_all(at::empty({3, 2}), input); }, {"output is 3"});
+  expect_refused([&] { group.all_to_all(at::empty({4, 3}), input); }, {"output has 3"});
+  expect_refused([&] { group.all_to_all(at::empty({}), input); }, {"no dimension"});
+  expect_refused([&] { group.all_to_all(input, input); }, {"overlap in"});
 }
 
 WEFT_RANKS_TEST(Communicator, RefusesRanksAndTagsOutOfRange, 2) {
@@ -74,31 +74,26 @@ WEFT_RANKS_TEST(Communicator, RefusesRanksAndTagsOutOfRange, 2) {
   expect_refused([&] { group.broadcast(tensor, 2); }, {"root is 2, must be 0 to 1"});
   expect_refused([&] { group.broadcast(tensor, -1); }, {"root is -1"});
   expect_refused([&] { group.send(tensor, 5, 0); }, {"send to 5", "must be 0 to 1"});
-  expect_refused([&] { group.recv(tensor, world.rank(), 0); }, {"which is this one"});
-  expect_refused([&] { group.send(tensor, 1 - world.rank(), 1u << 30); },
-                 {"tag is 1073741824, must be at most"});
+  expect_refused([&] { group.recv(tensor, world.rank(), 0); }, {"this one"});
+  expect_refused([&] { group.send(tensor, 1 - world.rank(), 1u << 30); }, {"tag is 1073741824"});
 }
 
 WEFT_RANKS_TEST(Subset, RefusesMembersThatAreNone, 2) {
   const Communicator& group = world.communicator();
   expect_refused([&] { group.subset({}); }, {"no members"});
-  expect_refused([&] { group.subset({0, 2}); }, {"a member is 2, must be 0 to 1"});
-  expect_refused([&] { group.subset({1, 1}); }, {"rank 1 is given twice"});
+  expect_refused([&] { group.subset({0, 2}); }, {"member is 2", "0 to 1"});
+  expect_refused([&] { group.subset({1, 1}); }, {"rank 1", "given twice"});
 }
 
 TEST(Communicator, RefusesToWorkBeforeItIsMade) {
-  expect_refused([] { Communicator().rank(); }, {"there is none"}, WEFT_FAILED_PRECONDITION);
-  expect_refused([] { Communicator().barrier(); }, {"there is none"}, WEFT_FAILED_PRECONDITION);
+  expect_refused([] { Communicator().rank(); }, {"is none"}, WEFT_FAILED_PRECONDITION);
+  expect_refused([] { Communicator().barrier(); }, {"is none"}, WEFT_FAILED_PRECONDITION);
   expect_refused([] { World().size(); }, {"before launch()"}, WEFT_FAILED_PRECONDITION);
   Work().wait();
 }
 
 WEFT_RANKS_TEST(World, RefusesMeshesThatDoNotFit, 2) {
-  expect_refused(
-      [&] {
-        world.coordinate({2, 2});
-      },
-      {"[2, 2] has 4 places, must have one for each of 2 ranks"});
+  expect_refused([&] { world.coordinate({2, 2}); }, {"[2, 2] has 4 places", "of 2 ranks"});
   expect_refused([&] { world.coordinate({-1, -2}); }, {"less than 1"});
   expect_refused([&] { world.along({2}, {1}); }, {"no axis 1 among 1"});
   expect_refused([&] { world.priority_execution([] {}, 2); }, {"executor is 2, must be 0 to 1"});

@@ -84,21 +84,19 @@ TEST_F(Arithmetic, DescribesAnOperationThatIsNotDeterministic) {
   } catch (const std::exception& error) {
     const Failure failure = describe(error);
     EXPECT_EQ(failure.status, WEFT_UNIMPLEMENTED);
-    EXPECT_EQ(failure.text,
-              "the operation put_ has no deterministic implementation on cpu, and the job is to be "
-              "deterministic; leave --deterministic (deterministic of the booster's options) out, or use a "
-              "model without this operation");
+    for (const char* part : {"put_", "on cpu", "--deterministic", "booster's options"})
+      EXPECT_NE(failure.text.find(part), std::string::npos) << failure.text;
   }
 }
 
 // The choice is the process's, so one test has the whole sequence.
 TEST_F(Arithmetic, HasTf32WhereTheDeviceDoesAndOneChoiceInAProcess) {
-  EXPECT_ERROR(device::allow_tf32(true), WEFT_UNIMPLEMENTED, "allow_tf32 is true, but has no effect",
-               "the device cpu has no TF32");
+  EXPECT_ERROR(device::allow_tf32(true), WEFT_UNIMPLEMENTED, "allow_tf32 is true", "no effect", "device cpu",
+               "no TF32");
   use();
   EXPECT_ERROR(device::allow_tf32(true), WEFT_UNIMPLEMENTED, "the device stand_in has no TF32");
   kind_.allow_tf32 = [](c10::DeviceIndex) { return std::string("it is too old"); };
-  EXPECT_ERROR(device::allow_tf32(true), WEFT_UNIMPLEMENTED, "has no effect: it is too old");
+  EXPECT_ERROR(device::allow_tf32(true), WEFT_UNIMPLEMENTED, "no effect", "too old");
   EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
   kind_.allow_tf32 = [](c10::DeviceIndex) {
     at::globalContext().setAllowTF32CuBLAS(true);
@@ -107,8 +105,8 @@ TEST_F(Arithmetic, HasTf32WhereTheDeviceDoesAndOneChoiceInAProcess) {
   device::allow_tf32(true);
   EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
   EXPECT_NO_THROW(device::allow_tf32(true));
-  EXPECT_ERROR(device::allow_tf32(false), WEFT_FAILED_PRECONDITION,
-               "allow_tf32 is false, but an earlier Booster of this process has true");
+  EXPECT_ERROR(device::allow_tf32(false), WEFT_FAILED_PRECONDITION, "allow_tf32 is false", "Booster",
+               "has true");
 }
 
 }  // namespace

@@ -24,9 +24,8 @@ TEST(Device, IsTheCpuUnlessAnotherIsChosen) {
 }
 
 TEST(Device, OfAMissingLibraryIsRefusedAndTheCpuStays) {
-  EXPECT_ERROR(device::use("no_such_device"), WEFT_NOT_FOUND, "no library provides the device",
-               "no_such_device");
-  EXPECT_NE(device::missing("no_such_device").find("no library provides the device"), std::string::npos);
+  EXPECT_ERROR(device::use("no_such_device"), WEFT_NOT_FOUND, "no library", "no_such_device");
+  EXPECT_NE(device::missing("no_such_device").find("no library"), std::string::npos);
   EXPECT_EQ(device::missing("cpu"), "");
   EXPECT_TRUE(current().is_host());
 }
@@ -39,15 +38,13 @@ TEST(Device, OfATableThatIsWrongIsRefused) {
                  "device stand_in: lib.so", text);
   };
   EXPECT_NO_THROW(device::check_kind(&kStandIn, "stand_in", "lib.so"));
-  EXPECT_ERROR(device::check_kind(nullptr, "stand_in", "lib.so"), WEFT_FAILED_PRECONDITION,
-               "its table does not have it");
+  EXPECT_ERROR(device::check_kind(nullptr, "stand_in", "lib.so"), WEFT_FAILED_PRECONDITION, "its table");
   const std::string size = std::to_string(sizeof(device::Kind));
   for (const char* change : {"smaller", "larger"})
     expect_refusal([&](device::Kind& kind) { kind.struct_size += change == std::string("larger") ? 8 : -8; },
-                   "but this Weft has one of " + size);
+                   "one of " + size);
   expect_refusal([](device::Kind& kind) { kind.type = device::kHost; }, "names the CPU");
-  expect_refusal([](device::Kind& kind) { kind.backend = nullptr; },
-                 "does not name its communication backend");
+  expect_refusal([](device::Kind& kind) { kind.backend = nullptr; }, "communication backend");
 }
 
 TEST(Device, GivesTensorsItsPlaceAndKnowsThem) {
@@ -76,11 +73,11 @@ TEST(Device, IsChosenOnceByName) {
 TEST(Device, IsChosenOnceByNameAlsoIfItIsTheCpu) {
   const device::Device before = current();
   EXPECT_NO_THROW(device::use("cpu"));
-  EXPECT_ERROR(device::use("another"), WEFT_FAILED_PRECONDITION,
-               "device another: this process computes on cpu already", "start another process");
+  EXPECT_ERROR(device::use("another"), WEFT_FAILED_PRECONDITION, "device another", "on cpu",
+               "another process");
   EXPECT_NO_THROW(device::use("cpu"));
   device::use(before);
-  EXPECT_ERROR(device::use("another"), WEFT_NOT_FOUND, "no library provides the device");
+  EXPECT_ERROR(device::use("another"), WEFT_NOT_FOUND, "no library");
 }
 
 TEST(Device, TellsOfWorkThatFailedUnheard) {
@@ -106,7 +103,7 @@ TEST(Device, LimitIsReadFromTheEnvironment) {
   setenv("WEFT_ACCELERATOR_MEMORY", "2MiB", 1);
   EXPECT_EQ(device::memory_limit(), 2 << 20);
   EXPECT_ERROR(device::limit_memory(device::Device(kStandIn)), WEFT_UNIMPLEMENTED,
-               "WEFT_ACCELERATOR_MEMORY is 2MiB, but the device stand_in has no limit");
+               "WEFT_ACCELERATOR_MEMORY is 2MiB", "device stand_in");
   static int64_t limit = 0;
   device::Kind limited = kStandIn;
   limited.limit_memory = [](c10::DeviceIndex, int64_t bytes) { limit = bytes; };

@@ -61,8 +61,8 @@ TEST(Rules, RefuseOptionsThatAreNotFinite) {
                                         {-kInfinity, "-inf"}}) {
         Hyper options = {{"lr", 0.1}};
         options[option] = wrong;
-        EXPECT_ERROR(complete(*rule(name), options), WEFT_INVALID_ARGUMENT, name,
-                     option + " is " + text + ", must be a finite number");
+        EXPECT_ERROR(complete(*rule(name), options), WEFT_INVALID_ARGUMENT, name, option + " is " + text,
+                     "finite number");
       }
 }
 
@@ -129,7 +129,7 @@ void expect_values_of_libtorch(const std::string& name, const Hyper& given, cons
 TEST(Rules, RefuseOptionsOfColossalAiThatWouldHaveNoEffect) {
   for (const char* name : {"hybrid_adam", "cpu_adam"})
     EXPECT_ERROR(complete(*rule(name), {{"nvme_offload_fraction", 0.5}}), WEFT_UNIMPLEMENTED, name,
-                 "nvme_offload_fraction is 0.5", "can only be 0");
+                 "nvme_offload_fraction is 0.5", "only be 0");
   EXPECT_ERROR(complete(*rule("fused_adam"), {{"amsgrad", 1}}), WEFT_UNIMPLEMENTED, "amsgrad is 1");
   EXPECT_ERROR(complete(*rule("fused_adam"), {{"set_grad_none", 0}}), WEFT_UNIMPLEMENTED,
                "set_grad_none is 0");
@@ -143,7 +143,7 @@ TEST(Rules, RefuseValuesThatTheirPapersExclude) {
                "decay_rate is 0.8");
   EXPECT_ERROR(complete(*rule("adafactor"), {{"warmup_init", 1}, {"relative_step", 0}}),
                WEFT_INVALID_ARGUMENT, "warmup_init needs relative_step");
-  EXPECT_ERROR(complete(*rule("came"), {}), WEFT_INVALID_ARGUMENT, "lr must be given");
+  EXPECT_ERROR(complete(*rule("came"), {}), WEFT_INVALID_ARGUMENT, "lr must");
   EXPECT_ERROR(complete(*rule("came"), {{"lr", 1}, {"clip_threshold", 0}}), WEFT_INVALID_ARGUMENT,
                "clip_threshold is 0", "positive");
 }

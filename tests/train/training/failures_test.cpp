@@ -67,8 +67,7 @@ TEST_P(FailingHook, ReachesTheCallerAndEndsTheTrainingAlone) {
            [&] { training->run_step({toy_batch(4, 1)}); }, [&] { training->run_forward({toy_batch(4, 1)}); },
            [&] { training->forward(toy_batch(4, 1)); }, [&] { optimizer.step(); },
            [&] { optimizer.zero_grad(); }, [&] { training->bindings().publish(); }})
-    EXPECT_ERROR(use(), WEFT_FAILED_PRECONDITION, "recorder", "an earlier step failed", "no memory left",
-                 "checkpoint");
+    EXPECT_ERROR(use(), WEFT_FAILED_PRECONDITION, "recorder", "earlier step", "no memory left", "checkpoint");
   expect_a_later_job_works();
 }
 
@@ -111,7 +110,7 @@ TEST(FailingStrategy, IsNamedWhenItsMeshOrScheduleOrRecordsFail) {
   schedule.run_step = kFails;
   const auto driven = make_training(launch(), make_toy(), schedule);
   EXPECT_ERROR(driven->run_step({toy_batch(2, 1)}), WEFT_ABORTED, "recorder: no more");
-  EXPECT_ERROR(driven->run_step({toy_batch(2, 1)}), WEFT_FAILED_PRECONDITION, "an earlier step failed");
+  EXPECT_ERROR(driven->run_step({toy_batch(2, 1)}), WEFT_FAILED_PRECONDITION, "earlier step");
 }
 
 // One rank fails while the training is made. Both throw, and neither waits for the other.
@@ -136,7 +135,7 @@ WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheStepOfAll, 2) {
   if (world.rank() == 1)
     EXPECT_ERROR(training->run_step({toy_batch(2, 1)}), WEFT_ABORTED, "recorder: no more");
   else
-    EXPECT_ERROR(training->run_step({toy_batch(2, 1)}), WEFT_UNAVAILABLE, "a peer closed the connection");
+    EXPECT_ERROR(training->run_step({toy_batch(2, 1)}), WEFT_UNAVAILABLE, "peer closed");
 }
 
 WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheUpdateOfAll, 2) {
@@ -149,7 +148,7 @@ WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheUpdateOfAll, 2) {
     recorder.publish = kFails;
     EXPECT_ERROR(optimizer.step(), WEFT_ABORTED, "recorder: no more");
   } else {
-    EXPECT_ERROR(optimizer.step(), WEFT_UNAVAILABLE, "a peer closed the connection");
+    EXPECT_ERROR(optimizer.step(), WEFT_UNAVAILABLE, "peer closed");
   }
 }
 
@@ -158,27 +157,31 @@ WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItsMeshesDiffer, 2) {
   recorder.describe_mesh = [&](weft_mesh* mesh) {
     if (world.rank() == 1) std::swap(mesh->size[WEFT_AXIS_DATA], mesh->size[WEFT_AXIS_REPLICA]);
   };
-  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_INTERNAL, "recorder", "the mesh is 2 x 1 x 1",
+  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_INTERNAL, "recorder", "mesh is 2 x 1 x 1",
                "on rank 0, but 1 x 2 x 1", "on rank 1");
 }
 
 TEST(LyingStrategy, IsRefusedWhereItsScheduleLeavesSomethingOut) {
-  const std::pair<std::string, std::string> mistakes[] = {
-      {"micro-batch", "with 0 forwards of the 5 units of micro-batch 1 of 2"},
-      {"unit", "with 4 forwards of the 5 units of micro-batch 0 of 2"},
-      {"backward", "without backward of micro-batch 0 of 2"}};
-  for (const auto& [left_out, text] : mistakes) {
+  struct Mistake {
+    std::string left_out;
+    const char* what;
+    const char* where;
+  };
+  const Mistake mistakes[] = {{"micro-batch", "0 forwards", "5 units of micro-batch 1 of 2"},
+                              {"unit", "4 forwards", "5 units of micro-batch 0 of 2"},
+                              {"backward", "without backward", "of micro-batch 0 of 2"}};
+  for (const auto& [left_out, what, where] : mistakes) {
     Recorder recorder;
     recorder.run_step = [&, l = left_out](weft_step* step) { drive(recorder, step, l); };
     const auto training = make_training(launch(), make_toy(), recorder);
-    EXPECT_ERROR(training->run_step({toy_batch(2, 1), toy_batch(2, 2)}), WEFT_INTERNAL,
-                 "recorder: run_step returned " + text);
+    EXPECT_ERROR(training->run_step({toy_batch(2, 1), toy_batch(2, 2)}), WEFT_INTERNAL, "recorder: run_step",
+                 what, where);
   }
   Recorder recorder;
   recorder.run_step = [&](weft_step* step) { drive(recorder, step, "finish"); };
   const auto training = make_training(launch(), make_toy(), recorder);
-  EXPECT_ERROR(training->run_forward({toy_batch(2, 1)}), WEFT_INTERNAL,
-               "run_step returned without finish of micro-batch 0 of 1");
+  EXPECT_ERROR(training->run_forward({toy_batch(2, 1)}), WEFT_INTERNAL, "run_step",
+               "finish of micro-batch 0 of 1");
 }
 
 // Publishes every parameter whole except one, whose record `change` alters, or leaves out if it returns
@@ -201,11 +204,8 @@ WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItDoesNotPublishEachElementOnce, 1,
   const auto expect_refusal = [&](const std::function<bool(weft_shard&)>& change, int64_t counted) {
     Recorder recorder;
     recorder.publish = [&](weft_shard_sink* sink) { publish_with(recorder, sink, change); };
-    EXPECT_ERROR(
-        make_training(world, make_toy(), recorder), WEFT_INTERNAL,
-        fmt::format("recorder: the ranges published of blocks.1.linear.weight count {} elements over "
-                    "all ranks, but it has 36",
-                    counted));
+    EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_INTERNAL,
+                 fmt::format("of blocks.1.linear.weight count {} elements", counted), "has 36");
   };
   expect_refusal([](weft_shard&) { return false; }, 0);
   expect_refusal([](weft_shard& shard) { return shard.count = 35, true; }, 35);
@@ -228,9 +228,8 @@ WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItDoesNotPublishEachElementOnce, 1,
       return true;
     });
   };
-  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_INTERNAL,
-               "recorder: the ranges published of blocks.1.linear.weight count some of its 36 elements twice "
-               "and others not at all");
+  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_INTERNAL, "blocks.1.linear.weight",
+               "36 elements twice");
 }
 
 TEST(LyingStrategy, IsRefusedWhenItsRangesChange) {
@@ -239,8 +238,7 @@ TEST(LyingStrategy, IsRefusedWhenItsRangesChange) {
   recorder.publish = [&](weft_shard_sink* sink) {
     publish_with(recorder, sink, [](weft_shard& shard) { return shard.count = 35, true; });
   };
-  EXPECT_ERROR(training->bindings().publish(), WEFT_INTERNAL, "recorder", "ranges are not the",
-               "must not change");
+  EXPECT_ERROR(training->bindings().publish(), WEFT_INTERNAL, "recorder", "ranges are", "not change");
 }
 
 TEST(FailingStrategy, LeavesNoHooksOnTheModel) {
@@ -282,7 +280,7 @@ TEST(RefusedBatch, LeavesTheTrainingAsItWas) {
   EXPECT_ERROR(training->run_step({wrong}), WEFT_INVALID_ARGUMENT, "ids");
   EXPECT_ERROR(training->run_step({unlabelled}), WEFT_INVALID_ARGUMENT, "ToyModel", "no labels");
   EXPECT_ERROR(training->run_step({toy_batch(4, 1), unlabelled}), WEFT_INVALID_ARGUMENT, "no labels");
-  EXPECT_ERROR(training->run_step({ignored}), WEFT_INVALID_ARGUMENT, "no label of \"loss\"");
+  EXPECT_ERROR(training->run_step({ignored}), WEFT_INVALID_ARGUMENT, "label of \"loss\"");
   EXPECT_ERROR(training->run_forward({wrong}), WEFT_INVALID_ARGUMENT, "ids");
   EXPECT_ERROR(training->forward(wrong), WEFT_INVALID_ARGUMENT, "ids");
   EXPECT_ERROR(training->backward(at::ones({2})), WEFT_INVALID_ARGUMENT, "one element", "2");
@@ -298,8 +296,7 @@ TEST(RefusedBatch, InTheMiddleOfAStepEndsTheTraining) {
   Batch wrong = toy_batch(4, 1);
   wrong.set("ids", wrong.at("ids") + 100);
   EXPECT_ERROR(training->run_step({toy_batch(4, 1), wrong}), WEFT_INVALID_ARGUMENT, "ids");
-  EXPECT_ERROR(training->run_step({toy_batch(4, 1)}), WEFT_FAILED_PRECONDITION,
-               "none: an earlier step failed");
+  EXPECT_ERROR(training->run_step({toy_batch(4, 1)}), WEFT_FAILED_PRECONDITION, "none: ", "earlier step");
 }
 
 TEST(OwnBackward, IsRefusedUnlessItGoesThroughTheHost) {
@@ -324,7 +321,7 @@ TEST(OwnBackward, IsRefusedOnceTheTrainingIsGone) {
   auto training = make_single(model);
   const at::Tensor loss = training->forward(toy_batch(2, 2)).at("logits").sum();
   training.reset();
-  EXPECT_ERROR(loss.backward(), WEFT_FAILED_PRECONDITION, "training has ended");
+  EXPECT_ERROR(loss.backward(), WEFT_FAILED_PRECONDITION, "has ended");
   // The tensors of the model have neither hooks nor gradients any more.
   model->parameters()[0].sum().backward();
 }
@@ -339,7 +336,7 @@ WEFT_RANKS_TEST(FailingHookOnOneRank, EndsItThere, 2) {
   };
   EXPECT_ERROR(training->run_forward({toy_batch(2, 1)}), WEFT_DATA_LOSS, "recorder: gone");
   EXPECT_ERROR(training->run_forward({toy_batch(2, 1)}), WEFT_FAILED_PRECONDITION,
-               "earlier step failed (recorder: gone)");
+               "step failed (recorder: gone)");
 }
 
 }  // namespace

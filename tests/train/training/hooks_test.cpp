@@ -347,15 +347,14 @@ TEST(OwnLoop, RefusesALossThatIsNotOneNumber) {
     make_single(make_toy())->run_step({toy_batch(4, 26)}, criterion);
   };
   EXPECT_ERROR(step_of([](const State& outputs, const Batch&) { return outputs.at("logits").square(); }),
-               WEFT_INVALID_ARGUMENT, "the criterion returned a tensor [4, 5, ", "must return one element",
-               "reduce it");
+               WEFT_INVALID_ARGUMENT, "a tensor [4, 5, ", "one element", "reduce it");
   EXPECT_ERROR(step_of([](const State&, const Batch&) { return at::Tensor(); }), WEFT_INVALID_ARGUMENT,
-               "the criterion returned no tensor");
+               "no tensor");
   EXPECT_ERROR(step_of([](const State& outputs, const Batch&) { return outputs.at("logits").argmax(); }),
-               WEFT_INVALID_ARGUMENT, "the criterion returned values of type Long");
+               WEFT_INVALID_ARGUMENT, "type Long");
   EXPECT_ERROR(
       step_of([](const State& outputs, const Batch&) { return outputs.at("logits").detach().mean(); }),
-      WEFT_INVALID_ARGUMENT, "a loss without a gradient", "must not be detached");
+      WEFT_INVALID_ARGUMENT, "a gradient", "be detached");
 }
 
 TEST(OwnLoop, CountsNothingOfAStandInBatch) {

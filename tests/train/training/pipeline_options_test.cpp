@@ -45,23 +45,23 @@ Names units_of(const Job& job) {
 
 // Expects that the options are refused for a model of 6 layers.
 void expect_refused(const World& world, const std::string& options, weft_status status,
-                    const std::string& text) {
+                    const std::string& text, const std::string& more = "") {
   const JobOptions given = staged(options);
-  EXPECT_ERROR(boost(world, deep_trial().model(given), given), status, text) << options;
+  EXPECT_ERROR(boost(world, deep_trial().model(given), given), status, text, more) << options;
 }
 
 WEFT_RANKS_TEST(LayerOptions, AreRefusedIfTheyDoNotFit, 2) {
-  const auto refused = [&](const char* counts, const char* text) {
-    expect_refused(world, fmt::format(R"("num_layers_per_stage": {})", counts), WEFT_INVALID_ARGUMENT, text);
+  const auto refused = [&](const char* counts, const char* text, const char* more = "") {
+    expect_refused(world, fmt::format(R"("num_layers_per_stage": {})", counts), WEFT_INVALID_ARGUMENT, text,
+                   more);
   };
-  refused("[6]", "num_layers_per_stage has 1 entries, but pp_size 2 needs 2: one for each stage");
-  refused("[1, 2]", "num_layers_per_stage is [1, 2], 3 layers together, but the model has 6");
-  refused("[6, -1]", "num_layers_per_stage is [6,-1], must be a list of numbers of layers");
-  refused("[]", "must be a list of numbers of layers");
-  refused("{}", "must be a list of numbers of layers");
-  refused("6", "num_layers_per_stage is 6, must be a JSON array");
-  refused(R"([2, 4], "pp_style": "zbv")",
-          "pp_size 2 with 2 model chunks on each stage needs 4: one for each stage and chunk");
+  refused("[6]", "num_layers_per_stage has 1 entries, but pp_size 2 needs 2");
+  refused("[1, 2]", "num_layers_per_stage is [1, 2], 3 layers", "model has 6");
+  refused("[6, -1]", "num_layers_per_stage is [6,-1]", "of layers");
+  refused("[]", "a list", "of layers");
+  refused("{}", "a list", "of layers");
+  refused("6", "num_layers_per_stage is 6", "JSON array");
+  refused(R"([2, 4], "pp_style": "zbv")", "pp_size 2 with 2 model chunks", "needs 4");
 }
 
 WEFT_RANKS_TEST(LayerOptions, DivideTheModel, 2) {
@@ -104,24 +104,24 @@ WEFT_RANKS_TEST(CheckpointConfig, RecomputesTheFirstLayersOfEachStage, 2) {
 }
 
 WEFT_RANKS_TEST(CheckpointConfig, IsRefusedIfItDoesNotFit, 2) {
-  const auto refused = [&](const char* config, const char* text) {
+  const auto refused = [&](const char* config, const char* text, const char* more = "") {
     expect_refused(world, fmt::format(R"("gradient_checkpoint_config": {})", config), WEFT_INVALID_ARGUMENT,
-                   text);
+                   text, more);
   };
-  refused("{}", "gradient_checkpoint_config is {}, must have either gradient_checkpointing_ratio or");
+  refused("{}", "gradient_checkpoint_config is {}", "gradient_checkpointing_ratio or");
   refused(R"({"gradient_checkpointing_ratio": 0.5, "num_ckpt_layers_per_stage": [1, 1]})",
-          "must have either gradient_checkpointing_ratio or num_ckpt_layers_per_stage");
+          "gradient_checkpointing_ratio or num_ckpt_layers_per_stage");
   refused(R"({"gradient_checkpointing_ratio": 1.5})",
-          "gradient_checkpoint_config: gradient_checkpointing_ratio is 1.5, must be a number from 0 to 1");
+          "gradient_checkpoint_config: gradient_checkpointing_ratio is 1.5", "0 to 1");
   refused(R"({"gradient_checkpointing_ratios": 1})", "did you mean \"gradient_checkpointing_ratio\"?");
-  refused("[1, 1]", "gradient_checkpoint_config: the options are");
+  refused("[1, 1]", "gradient_checkpoint_config: the options");
   refused(R"({"num_ckpt_layers_per_stage": [1]})", "num_ckpt_layers_per_stage has 1 entries");
   refused(R"({"num_ckpt_layers_per_stage": [1, 4]}, "num_layers_per_stage": [3, 3])",
-          "num_ckpt_layers_per_stage is [1, 4], but the stage of its entry 1 has 3 layers only");
+          "num_ckpt_layers_per_stage is [1, 4]", "entry 1 has 3 layers");
   JobOptions both = staged(R"("gradient_checkpoint_config": {"gradient_checkpointing_ratio": 1})");
   both.recompute = "all";
-  EXPECT_ERROR(boost(world, deep_trial().model(both), both), WEFT_INVALID_ARGUMENT,
-               "recompute is \"all\", but gradient_checkpoint_config says which layers are recomputed");
+  EXPECT_ERROR(boost(world, deep_trial().model(both), both), WEFT_INVALID_ARGUMENT, "recompute is \"all\"",
+               "gradient_checkpoint_config");
 }
 
 TEST(LayerOptions, HaveTheGradientsOfOneRank) {
@@ -171,18 +171,18 @@ TEST_F(ScheduleFile, IsRefusedIfItCannotBeRun) {
           WEFT_NOT_FOUND);
   refused(R"("schedule_file": "")", "schedule_file: cannot open", WEFT_NOT_FOUND);
   refused(plain + R"(, "num_microbatches": 4)", "has 2 micro-batches, but num_microbatches is 4");
-  refused(plain + R"(, "microbatch_size": 4)", "schedule_file is given but has no effect");
+  expect_refused(world, plain + R"(, "microbatch_size": 4)", WEFT_INVALID_ARGUMENT, "schedule_file",
+                 "no effect");
   refused(plain + R"(, "pp_style": "interleaved")", "schedule_file " + folder_.path());
-  refused(option("F0 B0\n", "one"), "must list those of 2");
+  refused(option("F0 B0\n", "one"), "those of 2");
   refused(option("F0 B0\nF0\n", "lacking"), "stage 1");
-  refused(option("F0 B0\nF0 G0\n", "word"), "\"G0\", word 2 of stage 1, is no operation");
-  refused(option("F0 F1 B0 B1\nF0 F1 B1 B0\n", "order"),
-          "must take the micro-batches of a chunk in ascending");
-  refused(option("F0 B0 F1 B1\nF0 F1 B0 B1\n", "circle"), "stages wait for each other");
+  refused(option("F0 B0\nF0 G0\n", "word"), "\"G0\", word 2 of stage 1");
+  refused(option("F0 F1 B0 B1\nF0 F1 B1 B0\n", "order"), "in ascending");
+  refused(option("F0 B0 F1 B1\nF0 F1 B0 B1\n", "circle"), "stages wait");
   JobOptions accumulating = staged(plain);
   accumulating.accumulate = 2;
   EXPECT_ERROR(boost(world, deep_trial().model(accumulating), accumulating), WEFT_INVALID_ARGUMENT,
-               "is the schedule of a whole step, but accumulate is 2");
+               "whole step", "accumulate is 2");
 }
 
 TEST_F(ScheduleFile, MustBeTheSameOnAllRanks) {
@@ -193,7 +193,7 @@ TEST_F(ScheduleFile, MustBeTheSameOnAllRanks) {
     std::ofstream("schedule.txt") << "F0 F1 B0 B1\n"
                                   << (world.rank() == 0 ? "F0 B0 F1 B1\n" : "F0 F1 B0 B1\n");
     expect_refused(world, R"("schedule_file": "schedule.txt")", WEFT_FAILED_PRECONDITION,
-                   "schedule_file: rank 0 has operations with SHA-256");
+                   "schedule_file: rank 0 has operations");
   });
 }
 
@@ -220,9 +220,8 @@ TEST_F(ScheduleFile, NamesAccumulateIfAJobSetsIt) {
     const Trial trial = deep_trial();
     Job job = boost(world, trial.model(options), options);
     job.accumulate = 2;
-    EXPECT_ERROR(job.train_step(trial.batch(1)), WEFT_INVALID_ARGUMENT,
-                 "is the schedule of a whole step with 2 micro-batches, but this step has 4",
-                 "set the job's accumulate to 1");
+    EXPECT_ERROR(job.train_step(trial.batch(1)), WEFT_INVALID_ARGUMENT, "whole step", "2 micro-batches",
+                 "step has 4", "accumulate to 1");
     job.accumulate = 1;
     EXPECT_NO_THROW(job.train_step(trial.batch(1)));  // no harm was done
   });

@@ -23,7 +23,7 @@ WEFT_RANKS_TEST(PipelineStages, RefuseALoopOfTheCallersOwn, 2) {
   EXPECT_ERROR(job.model(toy_batch(2, 1)), WEFT_FAILED_PRECONDITION, "torch_ddp", "pp_size is 2",
                "execute_pipeline", "train_step");
   Booster booster(BoosterOptions{.strategy = "torch_ddp"}, world);
-  EXPECT_ERROR(booster.backward(at::ones({}), job.optimizer), WEFT_FAILED_PRECONDITION, "backward of a loss",
+  EXPECT_ERROR(booster.backward(at::ones({}), job.optimizer), WEFT_FAILED_PRECONDITION, "a loss",
                "pp_size is 2", "execute_pipeline");
   EXPECT_NO_THROW(job.train_step(toy_batch(4, 1, false)));  // no harm was done
 }
@@ -70,8 +70,8 @@ WEFT_RANKS_TEST(PipelineStages, RefuseTogetherWhatIsWrongWithTheBatchOfOneStage,
     if (world.rank() == 1)
       for (Batch& batch : batches) change(batch);
     recorder.events.clear();
-    EXPECT_ERROR(training->run_step(batches), WEFT_FAILED_PRECONDITION,
-                 "ToyModel: the stages of a pipeline must have the same batch, but in micro-batch 0 ", text);
+    EXPECT_ERROR(training->run_step(batches), WEFT_FAILED_PRECONDITION, "ToyModel", "in micro-batch 0 ",
+                 text);
     EXPECT_EQ(recorder.events, std::vector<std::string>());
   };
   refuse([](Batch& batch) { batch.set("ids", batch.at("ids").flatten()); }, "the field \"ids\" is [");
@@ -138,7 +138,7 @@ WEFT_RANKS_TEST(PipelineStages, NameTheFieldThatIsNotAsTheModelSays, 2) {
                  "unit first", "is [3, 4] of Double", "[3, 5] of Double");
   } else {
     EXPECT_ERROR(training->run_step(batch_of_ones()), WEFT_UNAVAILABLE,
-                 "waiting for the State of micro-batch 0 from stage 0");
+                 "State of micro-batch 0 from stage 0");
   }
 }
 
@@ -151,8 +151,8 @@ void expect_refusal_to_pass(const std::function<std::shared_ptr<nn::Model>()>& m
     Recorder recorder;
     const auto training = make_stages(world, recorder, {.size = 2}, make_model());
     if (world.rank() == 0) {
-      EXPECT_ERROR(training->run_step(batches), WEFT_INTERNAL, "the field \"" + field + "\"",
-                   "passes to the next pipeline stage", text);
+      EXPECT_ERROR(training->run_step(batches), WEFT_INTERNAL, "the field \"" + field + "\"", "next pipeline",
+                   text);
       return;
     }
     try {
@@ -169,13 +169,12 @@ TEST(PipelineStages, RefuseAStateThatTheModelDescribesWrongly) {
   const auto says = [](Says what) {
     return [what]() -> std::shared_ptr<nn::Model> { return std::make_shared<WrongBoundary>(what); };
   };
-  expect_refusal_to_pass(says(Says::kOneFieldMore), batch_of_ones(), "y", "does not exist");
-  expect_refusal_to_pass(says(Says::kUnchanged), batch_of_ones(), "x", "is not that of the batch any more");
-  expect_refusal_to_pass(says(Says::kWithoutGradient), batch_of_ones(), "x",
-                         "needs a gradient, but boundary() of the model says that it is not differentiable");
+  expect_refusal_to_pass(says(Says::kOneFieldMore), batch_of_ones(), "y", "not exist");
+  expect_refusal_to_pass(says(Says::kUnchanged), batch_of_ones(), "x", "the batch");
+  expect_refusal_to_pass(says(Says::kWithoutGradient), batch_of_ones(), "x", "not differentiable");
   // Its boundary() does not list this field, which a block reads if it is there.
   expect_refusal_to_pass([] { return make_toy("", at::kDouble); }, {with(toy_batch(2, 1), "cut", 1)}, "cut",
-                         "is none of those that boundary() of the model lists");
+                         "model lists");
 }
 
 // The stages beside it wait for its tensors, and end when it does.

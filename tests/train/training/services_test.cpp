@@ -45,9 +45,9 @@ TEST(Mesh, RefusesWhatDoesNotFitTheRanks) {
                  for (const int axis : {WEFT_AXIS_DATA, WEFT_AXIS_REPLICA}) mesh->size[axis] = 0x80000000;
                  for (const int axis : {WEFT_AXIS_PIPELINE, WEFT_AXIS_EXPERT}) mesh->size[axis] = 0x80000000;
                }),
-               WEFT_INVALID_ARGUMENT, "ranks, but there are 1");
+               WEFT_INVALID_ARGUMENT, "there are 1");
   EXPECT_ERROR(with_mesh([](weft_mesh* mesh) { mesh->size[WEFT_AXIS_TENSOR_COLUMN] = 2; }),
-               WEFT_INVALID_ARGUMENT, "the tensor axis has 1 ranks", "1 x 1 x 2");
+               WEFT_INVALID_ARGUMENT, "axis has 1 ranks", "1 x 1 x 2");
 }
 
 WEFT_RANKS_TEST(Mesh, RefusesATensorAxis, 2) {
@@ -56,8 +56,7 @@ WEFT_RANKS_TEST(Mesh, RefusesATensorAxis, 2) {
     mesh->size[WEFT_AXIS_DATA] = 1;
     mesh->size[WEFT_AXIS_TENSOR] = 2;
   };
-  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_FAILED_PRECONDITION,
-               "a tensor axis needs a plan");
+  EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_FAILED_PRECONDITION, "tensor axis", "a plan");
 }
 
 WEFT_RANKS_TEST(Mesh, HasAGroupForEverySetOfAxes, 4) {
@@ -222,8 +221,8 @@ TEST(Parameters, AreBoundOnceToWhatFits) {
     EXPECT_TRUE(param->tensor.is_meta());
     EXPECT_ERROR(bind(param, at::empty({36})), WEFT_INVALID_ARGUMENT, "[36]", "[6, 6]");
     EXPECT_ERROR(bind(param, at::empty({6, 6}, at::kDouble)), WEFT_INVALID_ARGUMENT, "Double", "Float");
-    EXPECT_ERROR(bind(param, at::empty({6, 6}, at::kMeta)), WEFT_INVALID_ARGUMENT, "must be a tensor on cpu");
-    EXPECT_ERROR(bind(param, at::Tensor()), WEFT_INVALID_ARGUMENT, "must be a tensor on cpu");
+    EXPECT_ERROR(bind(param, at::empty({6, 6}, at::kMeta)), WEFT_INVALID_ARGUMENT, "a tensor", "on cpu");
+    EXPECT_ERROR(bind(param, at::Tensor()), WEFT_INVALID_ARGUMENT, "a tensor", "on cpu");
     const weft_at_tensor* const before = model_services().param_tensor(param);
     recorder.bind_whole(training);
     EXPECT_EQ(model_services().param_tensor(param), before);
@@ -329,8 +328,8 @@ TEST(Publish, RefusesRecordsThatDoNotFit) {
     return publish(refused([&](auto& s) { s.working = handle_of(working); }));
   };
   EXPECT_ERROR(with_working(few), WEFT_INVALID_ARGUMENT, "35 working copies");
-  EXPECT_ERROR(with_working(doubles), WEFT_INVALID_ARGUMENT, "working copies are of Double", "Float");
-  EXPECT_ERROR(with_working(values), WEFT_INVALID_ARGUMENT, "leave them out");
+  EXPECT_ERROR(with_working(doubles), WEFT_INVALID_ARGUMENT, "of Double", "Float");
+  EXPECT_ERROR(with_working(values), WEFT_INVALID_ARGUMENT, "leave them");
   EXPECT_ERROR(with_working(at::empty({36}, at::kMeta)), WEFT_INVALID_ARGUMENT, "on meta", "on cpu");
   EXPECT_TRUE(with_working(values.clone()).working.equal(values));
   const Shard taken = publish(good);
