@@ -72,7 +72,7 @@ TEST_F(BackgroundSave, IsWaitedForByALoadAndByTheEndOfTheBooster) {
 }
 
 // Nobody waits for it but the destructor of the booster.
-TEST_F(BackgroundSave, ThatFailsLastEndsTheProcessWithStatusOne) {
+TEST_F(BackgroundSave, EndsTheProcessWithStatusOneIfItFailsLast) {
   const auto save_last = [&](bool waits) {
     const World world = launch(0, 1, "localhost", 1);
     options_.strategy = "none";
@@ -88,7 +88,7 @@ TEST_F(BackgroundSave, ThatFailsLastEndsTheProcessWithStatusOne) {
   EXPECT_EXIT(save_last(true), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(BackgroundSave, ThatFailsIsAnErrorOfTheNextCallOnEveryRank) {
+TEST_F(BackgroundSave, FailsInTheNextCallOnEveryRank) {
   on_ranks({2}, [&](World& world) {
     Booster booster({}, world);
     Job job = make_job(world, options_);

@@ -231,7 +231,7 @@ class Memory : public Resharding {
   Memory() { options_.model = folder_.file("config.json", config_json({.vocabulary = kVocabulary})); }
 };
 
-TEST_P(Memory, OfASaveIsOneTensorBesideTheShards) {
+TEST_P(Memory, HoldsOneTensorBesideTheShardsInASave) {
   on_ranks({GetParam().ranks}, [&](World& world) {
     count_memory();
     Booster booster({}, world);
@@ -248,7 +248,7 @@ TEST_P(Memory, OfASaveIsOneTensorBesideTheShards) {
   });
 }
 
-TEST_P(Memory, OfATakeOverIsBothLayoutsAndOneTensor) {
+TEST_P(Memory, HoldsBothLayoutsAndOneTensorInATakeOver) {
   for (const Layout& after : kLayouts) {
     if (after.ranks != GetParam().ranks) continue;
     on_ranks({after.ranks}, [&](World& world) {

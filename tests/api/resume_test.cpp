@@ -153,17 +153,17 @@ class ResumeRefusal : public Resume {
   }
 };
 
-TEST_F(ResumeRefusal, OfAnotherOptimizer) {
+TEST_F(ResumeRefusal, NamesAnotherOptimizer) {
   expect_refusal_with([](JobOptions& o) { o.optimizer = "sgd"; }, {"optimizer \"adamw\"", "uses \"sgd\""});
 }
 
-TEST_F(ResumeRefusal, OfAnotherSchedule) {
+TEST_F(ResumeRefusal, NamesAnotherSchedule) {
   expect_refusal_with([](JobOptions& o) { o.schedule = "constant"; },
                       {"was \"cosine_warmup warmup_steps=2", "\"constant warmup_steps=2"});
   expect_refusal_with([](JobOptions& o) { o.schedule = ""; }, {"a schedule"});
 }
 
-TEST_F(ResumeRefusal, OfOtherData) {
+TEST_F(ResumeRefusal, SaysHowTheDataDiffer) {
   const std::string other = folder_.file("other.txt", sample_text(17 * 32 + 3, 2));
   const std::string longer = folder_.file("longer.txt", sample_text(20 * 32));
   expect_refusal_with([&](JobOptions& o) { o.data = other; }, {"other data", "samples (17)"});
@@ -174,18 +174,18 @@ TEST_F(ResumeRefusal, OfOtherData) {
   expect_refusal_with([](JobOptions& o) { o.data_seed = 8; }, {"seed 7", "is 8"});
 }
 
-TEST_F(ResumeRefusal, OfAnotherModel) {
+TEST_F(ResumeRefusal, NamesAParameterOfAnotherShape) {
   const std::string deeper = folder_.file("deeper.json", config_json({.positions = 64}));
   expect_refusal_with([&](JobOptions& o) { o.model = deeper; },
                       {"transformer.wpe.weight", "(32, 12)", "(64, 12)"});
 }
 
-TEST_F(ResumeRefusal, OfAFolderWithoutATrainingState) {
+TEST_F(ResumeRefusal, NamesTheTrainingStateThatIsMissing) {
   fs::remove_all(in("saved") + "/training_state");
   expect_refusal(options_, WEFT_NOT_FOUND, {"saved/training_state/state.json", "--output"});
 }
 
-TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {
+TEST_F(ResumeRefusal, NamesTheTensorsThatTheStateLacks) {
   const std::string state = in("saved") + "/training_state/";
   const std::string index = read_bytes(state + "index.json");
   fs::rename(state + "part-00000.safetensors", state + "away");
@@ -211,7 +211,7 @@ TEST_F(ResumeRefusal, OfAStateWithoutItsTensors) {
 }
 
 // Trained a little more, or an element of one tensor changed: the shapes are the same.
-TEST_F(ResumeRefusal, OfOtherWeightsThanThoseItWasSavedWith) {
+TEST_F(ResumeRefusal, ComesWhenTheWeightsHaveChanged) {
   const std::string weights = in("saved") + "/model.safetensors", saved = read_bytes(weights);
   run(1, 1, "saved", "later");
   fs::copy_file(in("later") + "/model.safetensors", weights, fs::copy_options::overwrite_existing);
@@ -230,7 +230,7 @@ TEST_F(ResumeRefusal, OfOtherWeightsThanThoseItWasSavedWith) {
   expect_same_state("later", "again");
 }
 
-TEST_F(ResumeRefusal, OfNumbersThatAreNoIntegers) {
+TEST_F(ResumeRefusal, NamesNumbersThatAreNoIntegers) {
   const std::string path = in("saved") + "/training_state/state.json";
   const nlohmann::json state = nlohmann::json::parse(read_bytes(path));
   const auto expect_refusal_of_state = [&](const nlohmann::json::json_pointer& key,
@@ -251,7 +251,7 @@ TEST_F(ResumeRefusal, OfNumbersThatAreNoIntegers) {
                           "\"parameter_steps\" is 2.5");
 }
 
-TEST_F(ResumeRefusal, OfAnotherVersionAndOfDamage) {
+TEST_F(ResumeRefusal, ComesForAnotherVersionAndForDamage) {
   rewrite_state("version", 1);
   expect_refusal(options_, WEFT_FAILED_PRECONDITION, {"state.json", "version 1", "reads 2"});
   rewrite_state("version", "one");

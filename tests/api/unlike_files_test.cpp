@@ -19,7 +19,7 @@ class UnlikeFiles : public testing::Test {
   }();
 };
 
-TEST_F(UnlikeFiles, OfAnOptimizerAreRefused) {
+TEST_F(UnlikeFiles, AreRefusedForAnOptimizer) {
   on_ranks({2}, [&](World& world) {
     Booster booster({}, world);
     const std::string own = std::to_string(world.rank());
@@ -46,7 +46,7 @@ TEST_F(UnlikeFiles, OfAnOptimizerAreRefused) {
   });
 }
 
-TEST_F(UnlikeFiles, OfAScheduleAreRefused) {
+TEST_F(UnlikeFiles, AreRefusedForASchedule) {
   on_ranks({2}, [&](World& world) {
     Booster booster({}, world);
     Job job = make_job(world, options_);
@@ -64,7 +64,7 @@ TEST_F(UnlikeFiles, OfAScheduleAreRefused) {
   });
 }
 
-TEST_F(UnlikeFiles, OfAModelAreRefused) {
+TEST_F(UnlikeFiles, AreRefusedForAModel) {
   on_ranks({2}, [&](World& world) {
     Booster booster({}, world);
     Job job = make_job(world, options_);

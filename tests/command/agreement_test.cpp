@@ -30,7 +30,7 @@ class Agreement : public CommandTest {
   }
 };
 
-TEST_F(Agreement, OfFlags) {
+TEST_F(Agreement, FailsWhenFlagsDiffer) {
   EXPECT_TRUE(differs(train_with("--steps $((RANK+1))"), {"--steps: rank 0 has 1, rank 1 has 2"}));
   EXPECT_TRUE(differs(train_with("--steps 1 --metrics " + in("m") + "$RANK"),
                       {"--metrics: rank 0 has " + in("m") + "0, rank 1 has " + in("m") + "1"}));
@@ -55,13 +55,13 @@ TEST_F(Agreement, OfFlags) {
               {"verb: rank 0 has train, rank 1 has evaluate"}));
 }
 
-TEST_F(Agreement, OfPathsIsNotNeeded) {
+TEST_F(Agreement, HoldsWhenOnlyPathsDiffer) {
   for (const char* name : {"/config.json", "/data.txt"})
     for (const char* rank : {"0", "1"}) fs::copy(folder_.path() + name, folder_.path() + name + rank);
   expect_success(on_two_ranks("train --model " + config_ + "$RANK --data " + data_ + "$RANK --steps 2"));
 }
 
-TEST_F(Agreement, OfDataOfTheSameLength) {
+TEST_F(Agreement, FailsWhenDataOfTheSameLengthDiffer) {
   const std::string text = sample_text(17 * 32 + 5);
   folder_.file("data0", text);
   std::string last = text;
@@ -81,21 +81,21 @@ TEST_F(Agreement, OfDataOfTheSameLength) {
                       {"data content: rank 0 has ", "0.safetensors", "1.safetensors"}));
 }
 
-TEST_F(Agreement, OfDataToEvaluateOn) {
+TEST_F(Agreement, FailsWhenDataToEvaluateOnDiffer) {
   folder_.file("data0", sample_text(900));
   folder_.file("data1", sample_text(900, 2));
   EXPECT_TRUE(differs("evaluate --model " + config_ + " --data " + in("data") + "$RANK",
                       {"data: rank 0 has ", "(in " + in("data0") + "), rank 1 has "}));
 }
 
-TEST_F(Agreement, OfDataThatOneRankLacks) {
+TEST_F(Agreement, FailsWhenOneRankLacksTheData) {
   const std::string one = in("none") + "$RANK";
   folder_.file("none0", sample_text(900));
   EXPECT_TRUE(
       refuses(on_two_ranks("train --model " + config_ + " --steps 1 --data " + one), kFailed, {in("none1")}));
 }
 
-TEST_F(Agreement, OfPrompts) {
+TEST_F(Agreement, FailsWhenPromptsDiffer) {
   copy_trained_model();
   const Words generate = {"run",
                           "-n",

@@ -159,7 +159,7 @@ TEST_F(EvaluateDocuments, PrintsATableOrLinesOfJson) {
 }
 
 // One text file of a model whose tokens are bytes is one document, too.
-TEST_F(EvaluateDocuments, OfOneFileIsOneDocument) {
+TEST_F(EvaluateDocuments, TakesOneFileAsOneDocument) {
   const std::vector<nlohmann::json> found = lines({in("books/long.txt")});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].at("file"), in("books/long.txt"));

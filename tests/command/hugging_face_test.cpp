@@ -47,7 +47,7 @@ std::map<std::string, json> families() {
   return families;
 }
 
-TEST(HuggingFaceFiles, OfEveryFamilySayWhatItExchanges) {
+TEST(HuggingFaceFiles, SayWhatEveryFamilyExchanges) {
   for (const auto& [family, file] : all_families()) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : file.items()) keys.push_back(key);

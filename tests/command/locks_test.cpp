@@ -23,7 +23,7 @@ class Locks : public CommandTest {
 };
 
 // The model is absent: a job that may not save does not open it.
-TEST_F(Locks, OfAJobExcludeSavesInsideAndOutsideOfItsPlace) {
+TEST_F(Locks, ExcludeOtherSavesInsideAndAroundTheFolderOfAJob) {
   StepPipe steps(folder_);
   launch::Process job = start_weft(train({"--strategy", "none", "--steps", "1000000", "--metrics",
                                           steps.path(), "--output", in("runs/two"), "--save-every", "1000"}));
@@ -42,7 +42,7 @@ TEST_F(Locks, OfAJobExcludeSavesInsideAndOutsideOfItsPlace) {
   EXPECT_TRUE(fs::exists(in("runs/three/config.json")));
 }
 
-TEST_F(Locks, OfTokenIdsAreNotWaitedForWithoutProgress) {
+TEST_F(Locks, AreNotWaitedForWithoutProgressOnTokenIds) {
   fs::create_directory(in("texts"));
   folder_.file("texts/a.txt", sample_text(400));
   const Words words = {"train", "--model",      config_, "--data",    in("texts"), "--strategy",

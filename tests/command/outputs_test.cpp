@@ -84,7 +84,7 @@ TEST_F(Outputs, RecordsOnASmallDiskAreWholeAsFarAsTheyGo) {
   EXPECT_TRUE(*passed);
 }
 
-TEST_F(Outputs, OfNoVerbIsLostOnAFullDisk) {
+TEST_F(Outputs, AreNotLostOnAFullDiskByAnyVerb) {
   copy_trained_model();
   const std::string model = " --model " + in("out");
   for (const std::string& words :
@@ -114,7 +114,7 @@ TEST_F(Outputs, IntoAPipeThatNobodyReadsEndQuietly) {
   }
 }
 
-TEST_F(Outputs, OfTokenizersAreAllThereOrAnError) {
+TEST_F(Outputs, AreWholeOrAnErrorForTokenizers) {
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "gather of shards, rank " + std::to_string(i) + "\n";
   const std::string file = folder_.file("text.txt", text), tokenizer = in("tokenizer");
@@ -223,7 +223,7 @@ TEST_F(Outputs, AreFilesOfTheirOwn) {
   EXPECT_EQ(read_metrics(in("out/m")).size(), 1u);
 }
 
-TEST_F(Outputs, OfTensorsReplaceNoDevice) {
+TEST_F(Outputs, DoNotReplaceAPipeOrALink) {
   copy_trained_model();
   folder_.file("batch.safetensors", safetensors_bytes({{"input_ids", int64_tensor({1, 4}, {1, 2, 3, 4})}}));
   ASSERT_EQ(mkfifo(in("pipe").c_str(), 0600), 0);
@@ -236,7 +236,7 @@ TEST_F(Outputs, OfTensorsReplaceNoDevice) {
   EXPECT_TRUE(fs::exists(in("outputs.safetensors")));
 }
 
-TEST_F(Outputs, OfASaveNeedNoModelFolderAnyMore) {
+TEST_F(Outputs, AreSavedAfterTheModelFolderIsGone) {
   const std::string text = read_bytes(data_), file = folder_.file("text.txt", text);
   expect_success({"tokenizer", "train", "--data", file, "--vocab-size", "270", "--output", in("model")});
   folder_.file("model/config.json", config_json({.vocabulary = 270}));

@@ -195,7 +195,7 @@ class ResumeFlags : public CommandTest {
   }
 };
 
-TEST_F(ResumeFlags, ThatWouldHaveNoEffectAreRefused) {
+TEST_F(ResumeFlags, AreRefusedIfTheyWouldHaveNoEffect) {
   EXPECT_TRUE(refuses(resume({"--lr", "0.003"}), 1, {"--lr is 0.003", "has 0.01", "the flag"}));
   EXPECT_TRUE(refuses(resume({"--betas", "0.8,0.999"}), 1, {"--betas is 0.8", "has 0.9"}));
   EXPECT_TRUE(refuses(resume({"--optimizer", "sgd"}), 1, {"optimizer \"adamw\"", "\"sgd\""}));
