@@ -104,7 +104,7 @@ TEST(Chat, HasToolsAndTheirCalls) {
   EXPECT_THAT(text, testing::EndsWith("<{Cold.<|eot_id|>}>"));
 }
 
-TEST(Chat, OfChatGlmIsInRoundsBetweenTheIdsOfTheTokenizer) {
+TEST(Chat, WritesRoundsBetweenTheIdsOfTheTokenizerForChatGlm) {
   TextEncoder encoder = pair_encoder();
   encoder.chat_template = tokenizer::read_chat_template("nowhere", {{"tokenizer_class", "ChatGLMTokenizer"}});
   EXPECT_TRUE(ChatFormat(encoder).is_enclosed());
@@ -127,7 +127,7 @@ TEST(Chat, IsRefusedWithTheReason) {
                WEFT_INVALID_ARGUMENT, "take turns");
 }
 
-TEST_F(Text, OfChatsHasLabelsOfTheAssistantAlone) {
+TEST_F(Text, HasLabelsOfTheAssistantAloneInChats) {
   encoder_.chat_template = encoder_with("marks").chat_template;
   const std::string path = folder_.file(
       "a.jsonl",
@@ -141,7 +141,7 @@ TEST_F(Text, OfChatsHasLabelsOfTheAssistantAlone) {
   EXPECT_EQ(values(batch.at("labels")), joined({Ids(user.size(), -100), encode_pairs(answer), {-100}}));
 }
 
-TEST_F(Text, OfChatsNamesTheLineThatTheTemplateRefuses) {
+TEST_F(Text, NamesTheLineOfAChatThatTheTemplateRefuses) {
   encoder_.chat_template = encoder_with("brackets").chat_template;
   const std::string
       good = R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})",
@@ -155,7 +155,7 @@ TEST_F(Text, OfChatsNamesTheLineThatTheTemplateRefuses) {
   EXPECT_ERROR(open(folder_.file("c.jsonl", good)), WEFT_FAILED_PRECONDITION, "c.jsonl:1", "line 1");
 }
 
-TEST_F(Text, OfChatsIsRefusedIfItTakesTooLong) {
+TEST_F(Text, IsRefusedIfAChatTakesTooLong) {
   const std::string messages =
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])";
   const std::string file = folder_.file("a.jsonl", messages + "}");

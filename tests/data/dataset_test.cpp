@@ -33,7 +33,7 @@ TEST_F(DataFile, IsRefusedIfItIsNoFile) {
   EXPECT_ERROR(tensors(folder_.path() + "/absent.safetensors"), WEFT_NOT_FOUND, "absent.safetensors");
 }
 
-TEST_F(DataFile, ThatIsCutWhileItIsReadIsAnError) {
+TEST_F(DataFile, IsAnErrorIfItIsCutWhileItIsRead) {
   const std::string path = folder_.file("a.txt", std::string(100'000, 'a'));
   const auto samples = text(path, 100);
   samples->get({999});
@@ -79,7 +79,7 @@ TEST_F(DataFile, IsRefusedAsTextIfItHoldsZeroBytes) {
       WEFT_INVALID_ARGUMENT, "a.npy", "byte 2 is zero", ".bin");
 }
 
-TEST_F(DataFile, OfTextHoldsABytePerToken) {
+TEST_F(DataFile, HoldsATokenPerByteOfText) {
   const auto data = text(folder_.file("a.txt", "ABCDEFGH\xff\x80z"), 3);
   EXPECT_EQ(data->size(), 3);
   const Batch batch = data->get({2, 0});
@@ -90,7 +90,7 @@ TEST_F(DataFile, OfTextHoldsABytePerToken) {
   EXPECT_ERROR(data->get({-1}), WEFT_OUT_OF_RANGE, "no sample -1");
 }
 
-TEST_F(DataFile, OfTokensIsLittleEndian) {
+TEST_F(DataFile, IsLittleEndianForTokens) {
   EXPECT_TRUE(tokens(folder_.file("a.bin", std::string("\x01\x02\xff\xff", 4)), 2, TokenType::kUint16)
                   ->get({0})
                   .at("input_ids")

@@ -70,7 +70,7 @@ class Questions : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(Questions, OfBrokenFilesNameThePlaceAndWhatIsWrong) {
+TEST_F(Questions, NameThePlaceAndWhatIsWrongInABrokenFile) {
   const json good = {{"id", "1"},
                      {"context", "äb c"},
                      {"question", "q"},
@@ -172,7 +172,7 @@ TEST_F(Questions, AreReadInEachForm) {
   }
 }
 
-TEST_F(Questions, OfSeveralSourcesHaveContextsByTheirIndexInEach) {
+TEST_F(Questions, HaveContextsByTheirIndexInEachOfSeveralSources) {
   const auto one = [](const std::string& id, const std::string& context) {
     return json{{"id", id}, {"context", context}, {"question", "q"}, {"answers", json::array()}}.dump() +
            "\n";
@@ -258,7 +258,7 @@ TEST_F(Questions, NeedRoomForTheContext) {
   EXPECT_ERROR(open(paragraphs, {.part = Part::kHeldOut}), WEFT_INVALID_ARGUMENT, "--held-out");
 }
 
-TEST_F(Questions, ThatTheTokenizerRefusesAreNamed) {
+TEST_F(Questions, AreNamedIfTheTokenizerRefusesThem) {
   const auto refuse = [](std::string_view text) {
     if (text.find('!') != text.npos) throw Error(WEFT_INVALID_ARGUMENT, "no token spells \"!\"");
     return encode_characters(text);
@@ -291,7 +291,7 @@ TEST_F(Questions, TellWhatIsCut) {
   EXPECT_THAT(notes, testing::ElementsAre(testing::HasSubstr("1 of 1 questions")));
 }
 
-TEST_F(Questions, OfAContextAreInTheSamePart) {
+TEST_F(Questions, AreInTheSamePartIfTheyShareAContext) {
   json paragraphs = json::array();
   for (int i = 0; i < 40; ++i)
     paragraphs.push_back(

@@ -193,7 +193,7 @@ TEST_F(SentencePairs, AreCutAnywhereWithoutTheEndOfASentence) {
 }
 
 // Documents of one token give a second sentence, but no first one.
-TEST_F(SentencePairs, OfTheShortestDocumentsAreWhole) {
+TEST_F(SentencePairs, AreWholeForTheShortestDocuments) {
   write(0, "A");
   write(1, "GH");
   write(2, "M");
@@ -228,7 +228,7 @@ TEST_F(SentencePairs, DependOnSeedEpochAndSampleAlone) {
   EXPECT_ERROR(dataset->get({size}), WEFT_OUT_OF_RANGE, "no sample");
 }
 
-TEST_F(SentencePairs, OfAPartAreOfItsDocumentsAlone) {
+TEST_F(SentencePairs, TakeDocumentsOfTheirPartAlone) {
   std::string lines;
   for (int i = 0; i < 40; ++i)
     lines +=

@@ -40,7 +40,7 @@ TEST_F(Text, IsRefusedWithWhatIsWrong) {
   EXPECT_ERROR(open(in("a.txt"), 4, options), WEFT_INVALID_ARGUMENT, "1 documents", "longer");
 }
 
-TEST_F(Text, OfBrokenLinesNamesFileAndLine) {
+TEST_F(Text, NamesFileAndLineOfWhatIsBroken) {
   const std::pair<const char*, const char*> broken[] = {
       {"{\"text\": ", "not JSON"},
       {"[1, 2]", "an object"},
@@ -119,7 +119,7 @@ TEST_F(Text, HasNoPaddedSampleWithoutALabel) {
   EXPECT_ERROR(open(folder_.path() + "/b.jsonl", 4, options), WEFT_INVALID_ARGUMENT, "no documents");
 }
 
-TEST_F(Text, OfSeveralSourcesIsCutIntoWindowsThatPredictEachTokenOnce) {
+TEST_F(Text, IsCutIntoWindowsThatPredictEachTokenOnce) {
   fs::create_directory(folder_.path() + "/texts");
   folder_.file("texts/a.txt", "abcdefg");
   folder_.file("texts/b.jsonl",
@@ -181,7 +181,7 @@ TEST_F(Text, KnowsTheLineOfEachDocumentOfALongFile) {
   for (int64_t i = 0; i < 2000; ++i) ASSERT_EQ(places[static_cast<size_t>(i)].line, i / 2 * 3 + i % 2 + 2);
 }
 
-TEST_F(Text, OfPromptsHasLabelsOfTheCompletionAlone) {
+TEST_F(Text, HasLabelsOfTheCompletionAloneAfterAPrompt) {
   // The id of two line breaks reaches from the prompt into the completion, so it belongs to the completion.
   const std::string path = folder_.file("a.jsonl", R"({"prompt": "ab\n", "completion": "\ncd"})"
                                                    "\n"

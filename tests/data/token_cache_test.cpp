@@ -116,7 +116,7 @@ TEST_F(Text, IsThatOfACacheOfAGroupThatTheUserAndTheFolderHave) {
   EXPECT_TRUE(is_believed(kOther, own, kOther, own, 02775));
 }
 
-TEST_F(Text, OfTheSameSizeAndTimeIsTokenizedAgain) {
+TEST_F(Text, IsTokenizedAgainIfItChangedAtTheSameSizeAndTime) {
   const std::string path = folder_.file("a.txt", "abcdef");
   all_ids(path);
   const auto time = fs::last_write_time(path);

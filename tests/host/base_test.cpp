@@ -55,7 +55,7 @@ TEST(Duration, IsRoundedToTenthsOfASecondOrMilliseconds) {
   EXPECT_EQ(seconds_text(57ms), "0.057 s");
 }
 
-TEST(Duration, OfAFlagIsMoreThanZeroAndAtMostAYear) {
+TEST(Duration, MustBeMoreThanZeroAndAtMostAYear) {
   EXPECT_EQ(milliseconds_of("--grace", 0.0001).count(), 1);
   EXPECT_EQ(milliseconds_of("--grace", 31536000).count(), 31536000000);
   for (const double wrong : {0., -1., 31536001., double{NAN}, double{INFINITY}})

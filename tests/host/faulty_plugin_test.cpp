@@ -34,7 +34,7 @@ class FaultyPlugin : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(FaultyPlugin, OfAnotherAbiMajor) {
+TEST_F(FaultyPlugin, IsRefusedForAnotherAbiMajor) {
   const auto folder = root_.install("old_abi", "alpha", "2.0.0", [](json& manifest) {
     manifest["abi"] = {{"major", 7}, {"minor_min", 3}, {"minor", 3}};
   });
@@ -42,7 +42,7 @@ TEST_F(FaultyPlugin, OfAnotherAbiMajor) {
                "ABI_MAJOR: built for Weft's ABI 7.3, this Weft speaks 0.1", "searched");
 }
 
-TEST_F(FaultyPlugin, OfAnotherTorchTag) {
+TEST_F(FaultyPlugin, IsRefusedForAnotherTorchTag) {
   root_.install("other_torch", "alpha", "3.0.0", [](json& manifest) {
     manifest["libraries"][0]["tier"] = "torch";
     manifest["libraries"][0]["torch_tag"] = "torch=1.13";
@@ -51,7 +51,7 @@ TEST_F(FaultyPlugin, OfAnotherTorchTag) {
                testing::kTorchTag, "rebuild it");
 }
 
-TEST_F(FaultyPlugin, OfAnotherBuild) {
+TEST_F(FaultyPlugin, IsRefusedForAnotherBuild) {
   install("alpha_1.0.0", [](json& manifest) {
     manifest["libraries"][0]["tier"] = "native";
     manifest["libraries"][0]["torch_tag"] = testing::kTorchTag;
@@ -80,7 +80,7 @@ TEST_F(FaultyPlugin, Truncated) {
   EXPECT_ERROR(root_.load(), WEFT_DATA_LOSS, "NOTE", "cut off");
 }
 
-TEST_F(FaultyPlugin, ThatIsNotElf) {
+TEST_F(FaultyPlugin, IsRefusedIfItIsNotElf) {
   install("alpha_1.0.0");
   rewrite("#!/bin/sh\necho\n");
   EXPECT_ERROR(root_.load(), WEFT_DATA_LOSS, "NOTE", path_, "ELF library");
@@ -114,7 +114,7 @@ TEST_F(FaultyPlugin, WithoutItsLibrary) {
   EXPECT_ERROR(root_.load(), WEFT_NOT_FOUND, "FIND", path_);
 }
 
-TEST_F(FaultyPlugin, ThatEverybodyCanWrite) {
+TEST_F(FaultyPlugin, IsRefusedIfEverybodyCanWriteIt) {
   install("alpha_1.0.0");
   chmod(path_.c_str(), 0777);
   EXPECT_ERROR(root_.load(), WEFT_PERMISSION_DENIED, "TRUST", path_, "by everybody", "chmod o-w");
@@ -123,7 +123,7 @@ TEST_F(FaultyPlugin, ThatEverybodyCanWrite) {
   EXPECT_ERROR(root_.load(), WEFT_PERMISSION_DENIED, "TRUST", "plugin.json", "by everybody");
 }
 
-TEST_F(FaultyPlugin, OfAnotherDigest) {
+TEST_F(FaultyPlugin, IsRefusedForAnotherDigest) {
   install("alpha_1.0.0", [](json& manifest) { manifest["libraries"][0]["sha256"] = std::string(64, '0'); });
   EXPECT_ERROR(root_.load(), WEFT_DATA_LOSS, "TRUST", sha256_file(path_), std::string(64, '0'));
 }
@@ -133,24 +133,24 @@ TEST_F(FaultyPlugin, WithoutAnEntry) {
   EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "ENTRY", "weft_plugin_query_v1");
 }
 
-TEST_F(FaultyPlugin, ThatRefusesTheHost) {
+TEST_F(FaultyPlugin, IsRefusedIfItRefusesTheHost) {
   install("refusing");
   EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "NEGOTIATE", "this machine has no quince");
 }
 
-TEST_F(FaultyPlugin, ThatSaysAnotherVersionThanItsManifest) {
+TEST_F(FaultyPlugin, IsRefusedIfItsManifestHasAnotherVersion) {
   install("false_version");
   EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "NEGOTIATE",
                "version \"9.9.9\", its manifest \"1.0.0\"");
 }
 
-TEST_F(FaultyPlugin, OfAKindThatItIsNot) {
+TEST_F(FaultyPlugin, IsRefusedAsAKindThatItIsNot) {
   install("alpha_1.0.0", [](json& manifest) { manifest["libraries"][0]["kind"] = "strategy"; });
   EXPECT_ERROR(root_.load("family", "", "strategy"), WEFT_FAILED_PRECONDITION, "TABLE_VALIDATE",
                "weft.factory.strategy/1");
 }
 
-TEST_F(FaultyPlugin, ThatThrows) {
+TEST_F(FaultyPlugin, IsRefusedIfItThrows) {
   install("throwing");
   EXPECT_ERROR(root_.load(), WEFT_INTERNAL, "shard_policy \"alpha\" 1.0.0", "C++ exception", "quince");
 }

@@ -41,7 +41,7 @@ TEST(AbiAgreement, TakesTheNewestMinorThatBothSpeak) {
   EXPECT_EQ(agree({1, 4, 4}, {1, 4, 4}), 4u);
 }
 
-TEST(AbiAgreement, OfThePluginsHelperRefusesWhatTheHostWould) {
+TEST(AbiAgreement, IsRefusedByThePluginsHelperAsByTheHost) {
   weft_error error;
   uint32_t agreed = 77;
   const HostFacts facts = {kHostAbi, "0.1.0", "", "", "", ""};

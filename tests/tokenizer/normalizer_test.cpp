@@ -83,15 +83,15 @@ TEST(Normalizer, RunsASequenceInOrder) {
   EXPECT_EQ(normalize(R"({"type": "Prepend", "prepend": "▁"})", ""), "");
 }
 
-TEST(Normalizer, OfBytesSpellsThem) {
+TEST(Normalizer, SpellsBytes) {
   EXPECT_EQ(normalize(R"({"type": "ByteLevel"})", "a é"), "aĠÃ©");
 }
 
-TEST(Normalizer, OfTranslationCleansControls) {
+TEST(Normalizer, CleansControlsForTranslation) {
   EXPECT_EQ(normalize(R"({"type": "Nmt"})", "a\u0001\tb\u200Bc\uFFFD"), "a b c ");
 }
 
-TEST(Normalizer, OfWordPieceDoesWhatItsFlagsSay) {
+TEST(Normalizer, DoesWhatTheFlagsOfWordPieceSay) {
   EXPECT_EQ(normalize(R"({"type": "BertNormalizer"})", "É\t\u0001中x"), "e  中 x");
   EXPECT_EQ(normalize(R"({"type": "BertNormalizer", "strip_accents": null, "lowercase": false})", "É"), "É");
   EXPECT_EQ(normalize(R"({"type": "BertNormalizer", "strip_accents": false})", "É"), "é");

@@ -68,7 +68,7 @@ TEST(TokenSpans, HaveTheTextOfWordsWhateverTheNormalizerChanges) {
   EXPECT_EQ(found.ids, (std::vector<int64_t>{1, 2, 3}));
 }
 
-TEST(TokenSpans, OfUnknownTokensEndAtTheNextOne) {
+TEST(TokenSpans, EndAtTheNextTokenForUnknownOnes) {
   const TokenSpans spans(word_piece({"[UNK]", "the", "end", "."}, false));
   EXPECT_EQ(texts_of(spans, "☃the the the end"), (Texts{"☃the", "the", "the", "end"}));
   EXPECT_EQ(texts_of(spans, "☃the ❄end. the"), (Texts{"☃the", "❄end", ".", "the"}));
@@ -77,7 +77,7 @@ TEST(TokenSpans, OfUnknownTokensEndAtTheNextOne) {
   EXPECT_EQ(texts_of(spans, "☃"), Texts{"☃"});
 }
 
-TEST(TokenSpans, OfPartsOfACharacterAreAllOfIt) {
+TEST(TokenSpans, AreTheWholeCharacterForItsParts) {
   const TokenSpans spans(byte_level());
   EXPECT_EQ(texts_of(spans, "a a é漢 a"), (Texts{"a", "a", " ", "é", "é漢", "漢", "漢", "a"}));
   EXPECT_EQ(texts_of(spans, "  aa"), (Texts{" ", "a", "a"}));

@@ -34,7 +34,7 @@ TEST(Category, HasTheNamesOfPatterns) {
   EXPECT_EQ(categories_of("Cn"), category_bit(Category::kCn));
 }
 
-TEST(Property, OfWordsDiffersBetweenPatternsAndThePreTokenizer) {
+TEST(Property, DiffersForWordsBetweenPatternsAndThePreTokenizer) {
   EXPECT_TRUE(is_word(U'²'));
   EXPECT_FALSE(is_word_or_joiner(U'²'));
   EXPECT_FALSE(is_word(0x200D));

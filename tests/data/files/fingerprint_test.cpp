@@ -37,7 +37,7 @@ std::string of(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
   return fingerprint(source);
 }
 
-TEST(Fingerprint, OfASmallCheckpointSeesEveryElementAndName) {
+TEST(Fingerprint, SeesEveryElementAndNameOfASmallCheckpoint) {
   const at::Tensor a = at::arange(5000, at::kFloat).view({50, 100}), b = at::ones({3}), none = at::empty({0});
   const std::string whole = of({{"a", a}, {"b", b}, {"none", none}});
   EXPECT_EQ(of({{"a", a.clone()}, {"b", b.clone()}, {"none", none}}), whole);
@@ -53,7 +53,7 @@ TEST(Fingerprint, OfASmallCheckpointSeesEveryElementAndName) {
 }
 
 // Two gigabytes in one tensor, a thousand small ones beside it: another value of any one of them is seen.
-TEST(Fingerprint, OfALargeCheckpointReadsLittleAndABlockOfEveryTensor) {
+TEST(Fingerprint, ReadsLittleButABlockOfEveryTensorOfALargeCheckpoint) {
   const auto source_with = [](int64_t changed) {
     auto source = std::make_unique<Tensors>();
     source->add_tensor("large", at::full({1}, changed == -1 ? 2.0F : 1.0F).expand({1 << 15, 1 << 14}));

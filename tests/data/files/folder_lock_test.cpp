@@ -172,7 +172,7 @@ TEST_F(FolderLocks, AreFreeAgainAfterASaveThatFailed) {
   }
 }
 
-TEST_F(FolderLocks, OfAnotherHostAreKeptWhereThereAreNoLocks) {
+TEST_F(FolderLocks, AreKeptForAnotherHostWhereTheKernelHasNone) {
   folder_.file(".out.saving.lock", R"({"host": "elsewhere", "process": 1, "start": "1", "since": "then"})");
   EXPECT_ERROR(FolderLock(place_, no_flock), WEFT_UNAVAILABLE, "process 1", "host elsewhere");
   folder_.file(".out.saving.lock", "");
@@ -181,7 +181,7 @@ TEST_F(FolderLocks, OfAnotherHostAreKeptWhereThereAreNoLocks) {
   const FolderLock lock(place_);
 }
 
-TEST_F(FolderLocks, OfAProcessWhoseNumberIsAnothersNowAreTakenOver) {
+TEST_F(FolderLocks, AreTakenOverIfAnotherProcessHasTheNumberNow) {
   folder_.file(".out.saving.lock", R"({"host": ")" + host() + R"(", "process": )" + std::to_string(getpid()) +
                                        R"(, "start": "1", "since": "then"})");
   {
@@ -204,7 +204,7 @@ TEST_F(FolderLocks, RefuseALinkInPlaceOfTheirFile) {
 }
 
 // What is in the folder is another's, so a save works whatever it is.
-TEST_F(FolderLocks, OfPlacesInsideThatAreNoneDoNotMatter) {
+TEST_F(FolderLocks, IgnoreWhatIsNoLockInsideThePlace) {
   const std::string precious = folder_.file("precious", "text");
   fs::create_directories(place_ + "/.b.saving.lock");
   fs::create_symlink(precious, place_ + "/.a.saving.lock");

@@ -84,7 +84,7 @@ TEST_F(Parts, WhoseIndexNobodyWouldReadAreNotWritten) {
   }
 }
 
-TEST_F(Parts, OfADamagedIndexAreRefused) {
+TEST_F(Parts, AreRefusedIfTheIndexIsDamaged) {
   on_ranks({1}, [&](World& world) {
     save(world.communicator());
     const auto expect_refused = [&](const char* what, const std::function<void(json & index)>& damage) {
@@ -110,7 +110,7 @@ TEST_F(Parts, OfADamagedIndexAreRefused) {
   });
 }
 
-TEST_F(Parts, OfADamagedFileAreRefused) {
+TEST_F(Parts, AreRefusedIfAFileIsDamaged) {
   on_ranks({1}, [&](World& world) {
     save(world.communicator());
     const auto expect_refused = [&] {

@@ -127,7 +127,7 @@ TEST_F(StepLogFiles, HaveTheValuesOfEachStep) {
                                                     "bytes/send\x15\0\0\x40\x40"s));
 }
 
-TEST_F(StepLogFiles, OfALaterRunComeLaterAndHideRepeatedSteps) {
+TEST_F(StepLogFiles, ComeLaterForALaterRunAndHideRepeatedSteps) {
   for (int run = 0; run < 3; ++run) {
     StepLog log({.jsonl = "", .tensorboard = in("events")}, world_);
     log.begin(run == 0 ? std::nullopt : std::optional<int64_t>(300 - run));
@@ -140,7 +140,7 @@ TEST_F(StepLogFiles, OfALaterRunComeLaterAndHideRepeatedSteps) {
   EXPECT_THAT(content(files[2]), testing::HasSubstr("\x10\xab\x02\x3a\x02\x08\x01"));
 }
 
-TEST_F(StepLogFiles, OfARunThatDidNotBeginAreRemoved) {
+TEST_F(StepLogFiles, AreRemovedIfTheRunDidNotBegin) {
   { const StepLog log({.jsonl = "", .tensorboard = in("events")}, world_); }
   EXPECT_TRUE(files_of(in("events")).empty());
 }

@@ -26,7 +26,7 @@ class TokenizerClass : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(TokenizerClass, OfTheSampleHasATokenForEachCharacter) {
+TEST_F(TokenizerClass, HasATokenForEachCharacterInTheSample) {
   folder_.file("characters.txt", "ab\xc3\xa9 ");
   const Tokenizer tokenizer = open("CharacterTokenizer", R"(, "padding_side": "left", "chat_template": "x")");
   EXPECT_EQ(tokenizer.encode("b\xc3\xa9 z"), (Ids{3, 4, 5, 0, 1}));
@@ -70,7 +70,7 @@ TEST_F(TokenizerClass, TellsWhatIsWrongWithItsFiles) {
   EXPECT_ERROR(open("CharacterTokenizer"), WEFT_DATA_LOSS, "characters.txt", "character twice");
 }
 
-TEST_F(TokenizerClass, OfNoLibraryIsNamed) {
+TEST_F(TokenizerClass, IsNamedIfNoLibraryHasIt) {
   EXPECT_ERROR(open("NobodysTokenizer"), WEFT_NOT_FOUND, "NobodysTokenizer", "no plugin", "tokenizer.json");
   EXPECT_ERROR(open("../x"), WEFT_NOT_FOUND, "\"../x\"");
   EXPECT_FALSE(Tokenizer::is_in(folder_.path()));
