@@ -190,7 +190,7 @@ TEST_F(Collectives, OrderTheStreamOfTheirFuture) {
   });
 }
 
-TEST_F(Collectives, OfAGroupAreOneLaunch) {
+TEST_F(Collectives, AreOneLaunchForAGroup) {
   on_ranks(2, [](const Rank& rank) {
     Tensors wholes, shards;
     for (int i = 0; i < 3; ++i) {

@@ -57,7 +57,7 @@ TEST_F(Memory, IsCountedInBlocksOf512Bytes) {
   reset_counters();
   EXPECT_EQ(counters().peak_bytes, before);
 }
-TEST_F(Memory, OfOthersStaysWhenALargeBlockIsFreed) {
+TEST_F(Memory, KeepsOtherBlocksWhenALargeOneIsFreed) {
   constexpr int64_t kLarge = (1 << 18) + 128;  // 512 bytes more than whole pages
   std::vector<at::Tensor> large, small;
   for (int i = 0; i < 8; ++i) {  // so that they begin at each 512 bytes of a page
@@ -85,7 +85,7 @@ TEST_F(Memory, EndsAtTheCapacity) {
   expect_throw("there is no device 8 of 8", [] { set_capacity(8, 1); });
 }
 
-TEST_F(Memory, ThatRecordStreamKeepsIsTakenBackByAWait) {
+TEST_F(Memory, IsTakenBackByAWaitAfterRecordStream) {
   set_capacity(0, counters().bytes_in_use + 4096);
   at::Tensor kept = at::empty({1024}, floats());
   const c10::Stream side = new_stream();
@@ -102,7 +102,7 @@ TEST_F(Memory, ThatRecordStreamKeepsIsTakenBackByAWait) {
   set_capacity(0, int64_t{8} << 30);
 }
 
-TEST_F(Memory, ThatWasFreedIsRefusedByOperators) {
+TEST_F(Memory, IsRefusedByOperatorsOnceItIsFreed) {
   const at::Tensor tensor = at::ones({100}, floats());
   resize_storage(tensor.storage(), 0);
   expect_throw(

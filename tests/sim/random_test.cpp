@@ -14,7 +14,7 @@ class Generators : public SimTest {
   }
 };
 
-TEST_F(Generators, OfAnotherDeviceAreRefused) {
+TEST_F(Generators, AreRefusedOnAnotherDevice) {
   at::Tensor here = at::empty({4}, floats());
   at::Generator host = at::detail::createCPUGenerator(1);
   expect_throw("the generator is of cpu, must be of sim:0", [&] { here.uniform_(0, 1, host); });
@@ -45,7 +45,7 @@ TEST_F(Generators, HaveAStateToSaveAndRestore) {
   EXPECT_TRUE(at::equal(at::rand({4}, floats()).cpu(), first.cpu()));
 }
 
-TEST_F(Generators, OfDropoutAreTheDevicesToo) {
+TEST_F(Generators, AreTheDevicesForDropoutToo) {
   at::manual_seed(3);
   const at::Tensor expected = at::dropout(at::ones({64}), 0.5, true);
   at::manual_seed(3);

@@ -133,7 +133,7 @@ TEST_F(Streams, EndWhenTheyAreAskedAgain) {
   EXPECT_EQ(counters().host_waits, 0);
 }
 
-TEST_F(Streams, OfTwoDevicesAreNotOrdered) {
+TEST_F(Streams, AreNotOrderedAcrossDevices) {
   c10::Event event(c10::kPrivateUse1);
   event.record(current_stream(0));
   expect_throw("an event of sim:0 cannot order sim:1", [&] { event.block(current_stream(1)); });
@@ -157,7 +157,7 @@ TEST_F(Streams, OverlapInSimulatedTime) {
   EXPECT_NEAR(time(current_stream()), serial, 1e-6);
 }
 
-TEST_F(Streams, OfForwardAreThoseOfBackward) {
+TEST_F(Streams, AreTheSameInForwardAndBackward) {
   SmallModel model(device());
   const auto [ids, labels] = SmallModel::batch(device());
   const c10::Stream side = new_stream();

@@ -50,7 +50,7 @@ WEFT_RANKS_TEST(GeminiBytes, HeldAndSentAreAsEstimated, 2, 3) {
     expect_estimate_is_counted(world, options);
 }
 
-WEFT_RANKS_TEST(GeminiBytes, OfAHalfFrozenModelAreAsEstimated, 2, 3) {
+WEFT_RANKS_TEST(GeminiBytes, AreAsEstimatedForAHalfFrozenModel, 2, 3) {
   expect_estimate_is_counted(world, gemini(kEvenChunks, "bf16"), kHalfFrozenToy);
   expect_estimate_is_counted(
       world, gemini(std::string(kEvenChunks) + ", \"placement_policy\": \"cpu\"", "bf16"), kHalfFrozenToy);
@@ -76,7 +76,7 @@ WEFT_RANKS_TEST(GeminiBytes, FallWithWhatStaysGathered, 2) {
             chunks(world, kChunks, kChunks));
 }
 
-WEFT_RANKS_TEST(GeminiBytes, OfACopiedModelAreThoseOfItsHalfAndTheSumOverTheCopies, 4) {
+WEFT_RANKS_TEST(GeminiBytes, AreHalvesAndASumOverCopiesForACopiedModel, 4) {
   const auto sent = sent_by_a_step(world, gemini(std::string(kEvenChunks) + ", \"extra_dp_size\": 2"));
   const int64_t half = kChunkBytes / 2;
   const std::map<std::string, int64_t> expected = {{"all_gather", (2 * kChunks - 1) * half},
@@ -86,7 +86,7 @@ WEFT_RANKS_TEST(GeminiBytes, OfACopiedModelAreThoseOfItsHalfAndTheSumOverTheCopi
   EXPECT_EQ(sent, expected);
 }
 
-WEFT_RANKS_TEST(GeminiBytes, OfStrictDdpAreThoseOfOneSum, 2) {
+WEFT_RANKS_TEST(GeminiBytes, AreThoseOfOneSumWithStrictDdp, 2) {
   const auto sent = sent_by_a_step(world, gemini(std::string(kEvenChunks) + ", \"strict_ddp_mode\": true"));
   const std::map<std::string, int64_t> expected = {{"all_reduce", kChunks * kChunkBytes}};
   EXPECT_EQ(sent, expected);

@@ -158,7 +158,7 @@ TEST(Coverage, AgreesWithABitmap) {
   }
 }
 
-TEST(Coverage, OfAnEmptyTensorIsComplete) {
+TEST(Coverage, IsCompleteForAnEmptyTensor) {
   EXPECT_TRUE(Coverage({0, 4}).complete());
   Coverage scalar({});
   EXPECT_FALSE(scalar.complete());

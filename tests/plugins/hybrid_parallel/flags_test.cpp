@@ -15,7 +15,7 @@ namespace {
 
 class Flags : public testing::TestWithParam<std::string> {};
 
-TEST_P(Flags, ThatAreFalseContradictAllOptimization) {
+TEST_P(Flags, ContradictAllOptimizationIfTheyAreFalse) {
   const std::string options = fmt::format(R"({{"enable_all_optimization": true, "{}": false}})", GetParam());
   const JobOptions gemini = {.strategy = "gemini", .options = options};
   EXPECT_ERROR(boost(one_rank(), tiny_gpt2(), gemini), WEFT_INVALID_ARGUMENT,

@@ -97,7 +97,7 @@ WEFT_RANKS_TEST(Communication, ReducesAndGathersEveryParameterOnce, 2, 3, 4) {
 }
 
 // Stage 1 sums once in a step, stage 2 each micro-batch.
-WEFT_RANKS_TEST(Communication, OfSeveralMicroBatches, 2) {
+WEFT_RANKS_TEST(Communication, SumsOnceAStepInStageOneAndEachMicroBatchInTwo, 2) {
   for (const int64_t number : {1, 2}) {
     JobOptions options = even(number);
     options.accumulate = 3;
@@ -110,7 +110,7 @@ WEFT_RANKS_TEST(Communication, OfSeveralMicroBatches, 2) {
 }
 
 // A bucket is padded to 64 bytes a rank, its parameters to 64 bytes.
-WEFT_RANKS_TEST(Communication, OfABucketIncludesItsPadding, 3) {
+WEFT_RANKS_TEST(Communication, IncludesThePaddingOfABucket, 3) {
   const JobOptions options = zero();
   Job job = boost(world, toy(options, "\"gated\": false"), options);
   int64_t elements = 0;

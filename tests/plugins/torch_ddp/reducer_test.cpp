@@ -82,12 +82,12 @@ void expect_gradients_of_reducer(World& world, const std::string& file, bool gat
   }
 }
 
-TEST(Reducer, OfPyTorchGivesTheSameGradients) {
+TEST(Reducer, GivesTheGradientsOfPyTorch) {
   const TemporaryFolder folder;
   on_ranks({2}, [&](World& world) { expect_gradients_of_reducer(world, folder.path() + "/store", false); });
 }
 
-TEST(Reducer, OfPyTorchGivesTheSameGradientsWithUnusedParameters) {
+TEST(Reducer, GivesTheGradientsOfPyTorchWithUnusedParameters) {
   const TemporaryFolder folder;
   on_ranks({2}, [&](World& world) { expect_gradients_of_reducer(world, folder.path() + "/store", true); });
 }

@@ -103,7 +103,7 @@ WEFT_RANKS_TEST(HeldBytes, ArePaddedByLessThanOneElementABuffer, 3) {
 
 // Beside what is held: the unit at work and the one that is gathered next, the gradients of the one at work,
 // and those under way with what arrives for them; the tied weight and its gradient; activations.
-WEFT_RANKS_TEST(PeakBytes, OfFullShardStayWithinFiveUnits, 2, 4) {
+WEFT_RANKS_TEST(PeakBytes, StayWithinFiveUnitsUnderFullShard, 2, 4) {
   JobOptions options = fsdp(R"({"forward_prefetch": true})");
   options.recompute = "all";
   const StateBytes bytes = state_bytes(world, options);
@@ -112,7 +112,7 @@ WEFT_RANKS_TEST(PeakBytes, OfFullShardStayWithinFiveUnits, 2, 4) {
   EXPECT_GT(bytes.peak, bytes.between + tied);
 }
 
-WEFT_RANKS_TEST(PeakBytes, OfGathersAheadGrowWithTheModel, 2) {
+WEFT_RANKS_TEST(PeakBytes, GrowWithTheModelIfGathersRunAhead, 2) {
   const auto peak = [&](const char* options) {
     JobOptions chosen = fsdp(options);
     chosen.recompute = "all";
@@ -126,7 +126,7 @@ WEFT_RANKS_TEST(PeakBytes, OfGathersAheadGrowWithTheModel, 2) {
 }
 
 // Each rank makes its own part of the initial values, so that no rank ever holds the model.
-WEFT_RANKS_TEST(PeakBytes, OfConfigureAreThoseOfTheParts, 2) {
+WEFT_RANKS_TEST(PeakBytes, AreThoseOfTheOwnPartInConfigure, 2) {
   count_memory();
   const int64_t before = allocated_bytes();
   reset_peak_allocated_bytes();

@@ -61,7 +61,7 @@ WEFT_RANKS_TEST(MixedPrecision, ReducesInItsOwnType, 2) {
   }
 }
 
-TEST(MixedPrecision, OfParametersIsThePrecisionOfTheJob) {
+TEST(MixedPrecision, SetsThePrecisionOfTheJob) {
   const char* const half = R"({"mixed_precision": {"param_dtype": "bf16"}})";
   BoosterOptions options;
   options.strategy = "torch_fsdp";

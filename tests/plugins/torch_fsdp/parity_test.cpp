@@ -142,7 +142,7 @@ TEST_P(OwnLoop, TakesSeveralForwardsAndEvaluationBeforeABackward) {
 INSTANTIATE_TEST_SUITE_P(Strategies, OwnLoop,
                          testing::Values(kFull, kGradOp, kNone, R"({"auto_wrap_policy": "none"})"));
 
-TEST(Groups, OfParametersHaveTheirOwnOptions) {
+TEST(Groups, HaveTheirOwnOptions) {
   const auto train = [](const World& world, const JobOptions& options) {
     const Model model = tiny_gpt2();
     optim::Parameters rates[2];

@@ -146,7 +146,7 @@ TEST(SimOffload, CopiesWhileTheDeviceComputes) {
   });
 }
 
-TEST(SimOffload, OfAllValuesLeavesTheDeviceNothingBetweenSteps) {
+TEST(SimOffload, LeavesTheDeviceNothingBetweenStepsIfItTakesAll) {
   std::vector<Offload> all(std::begin(kOffloads), std::end(kOffloads));
   std::erase_if(all, [](const Offload& offload) { return !offload.leaves_nothing; });
   all = slice("SimOffload of all", all, 2);

@@ -35,7 +35,7 @@ TEST(SimDeferredGradients, AreAccumulatedBeforeTheCallsThatFollowThem) {
   });
 }
 
-TEST(SimBuffers, OfAModelAreOnTheDeviceAndStayTheModels) {
+TEST(SimBuffers, AreOnTheDeviceAndStayTheModels) {
   on_sim_ranks(2, [](World& world) {
     const auto model = make_toy();
     const at::Tensor scale = model->scale();

@@ -80,7 +80,7 @@ TEST(SimState, IsResumedThereToTheSameBitsAndOnTheCpu) {
   }
 }
 
-TEST(SimState, OfTheCpuIsResumedThere) {
+TEST(SimState, IsResumedFromTheCpu) {
   for (const Chosen& chosen : slice("SimState of the CPU", kChosen, 1)) {
     SCOPED_TRACE(chosen.options);
     const TemporaryFolder folder;
