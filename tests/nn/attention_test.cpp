@@ -180,7 +180,7 @@ TEST(SelfAttention, AgreesWithTheFormulaAtEverySize) {
 
 // Compares grouped heads of k and v with repeated ones: with the kernel (16 channels), without it, and with a
 // mask.
-TEST(SelfAttention, OfGroupedQueriesIsThatOfRepeatedKeys) {
+TEST(SelfAttention, TreatsGroupedQueriesAsRepeatedKeys) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     for (int64_t groups : {1, 2, 6}) {
       for (const at::Tensor& mask : {at::Tensor(), padding()}) {
@@ -259,7 +259,7 @@ TEST(SelfAttention, AddsMasksAndBiasesAtEverySize) {
 }
 
 // A learned bias of which one value serves several heads or queries, and rows in which all keys are hidden.
-TEST(SelfAttention, OfOtherBiasesAndHiddenRowsIsTheFormula) {
+TEST(SelfAttention, FollowsTheFormulaForOtherBiasesAndHiddenRows) {
   at::manual_seed(4);
   const auto leaf = [] { return at::randn({2, 20, 2, 16}).requires_grad_(true); };
   const at::Tensor q = leaf(), v = leaf(), up = at::randn({2, 20, 32});
@@ -289,7 +289,7 @@ TEST(SelfAttention, OfOtherBiasesAndHiddenRowsIsTheFormula) {
 }
 
 // A rank may have no queries, and a batch no rows.
-TEST(SelfAttention, OfNothingHasGradientsOfZero) {
+TEST(SelfAttention, HasGradientsOfZeroForNoQueriesOrRows) {
   for (const auto& [rows, queries] : {std::pair(2, 0), {0, 5}}) {
     const auto leaf = [rows = rows](int64_t positions) {
       return at::randn({rows, positions, 2, 16}).requires_grad_(true);

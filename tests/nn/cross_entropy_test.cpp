@@ -105,7 +105,7 @@ TEST(CrossEntropy, IgnoresAnyLabelThatIsAskedFor) {
   EXPECT_EQ((nn::RowLabels{it.labels, 2}.count()), 4);
 }
 
-TEST(CrossEntropy, OfRowLabelsIsThatOfTheirRows) {
+TEST(CrossEntropy, IsTheSameForRowLabelsAndTheirRows) {
   Case it(6, 5);
   const at::Tensor expected = nn::cross_entropy_sum(it.logits, it.labels);
   for (const at::Tensor& labels : {it.labels, it.labels.view({6, 1}), it.labels.to(at::kInt)})

@@ -52,7 +52,7 @@ class Forms : public testing::TestWithParam<at::ScalarType> {
   at::Tensor random(at::IntArrayRef shape) const { return at::randn(shape, at::kDouble).to(GetParam()); }
 };
 
-TEST_P(Forms, OfALayerNormAgree) {
+TEST_P(Forms, AgreeForALayerNorm) {
   for (const int64_t channels : {5, 64, 150}) {
     nn::LayerNorm norm(channels, 1e-5, GetParam());
     const Forward forward = [&](const Tensors& in) {
@@ -65,7 +65,7 @@ TEST_P(Forms, OfALayerNormAgree) {
   }
 }
 
-TEST_P(Forms, OfAnRmsNormAgree) {
+TEST_P(Forms, AgreeForAnRmsNorm) {
   for (const int64_t channels : {5, 64, 150}) {
     nn::RmsNorm norm(channels, 1e-5, GetParam());
     const Forward forward = [&](const Tensors& in) {
@@ -76,12 +76,12 @@ TEST_P(Forms, OfAnRmsNormAgree) {
   }
 }
 
-TEST_P(Forms, OfGeluAgree) {
+TEST_P(Forms, AgreeForGelu) {
   nn::Activation gelu("gelu_new");
   expect_forms_agree(gelu, [&](const Tensors& in) { return gelu(in[0]); }, {random({3, 7, 50}) * 3});
 }
 
-TEST_P(Forms, OfAGatedMlpAgree) {
+TEST_P(Forms, AgreeForAGatedMlp) {
   for (const char* name : {"silu", "gelu_new", "gelu_pytorch_tanh"}) {
     nn::Activation activation(name);
     const Tensors inputs = {random({3, 7, 50}) * 3, random({3, 7, 50})};
@@ -95,7 +95,7 @@ TEST_P(Forms, OfAGatedMlpAgree) {
   }
 }
 
-TEST_P(Forms, OfADropoutAgreeOnEveryStream) {
+TEST_P(Forms, AgreeForADropoutOnEveryStream) {
   for (const uint64_t stream : {0, 2}) {
     nn::Dropout dropout(0.3);
     dropout.random_stream = stream;

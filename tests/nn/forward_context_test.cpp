@@ -52,7 +52,7 @@ TEST(AuxiliaryLoss, IsRefusedWithoutASequenceOrAScalar) {
   EXPECT_TRUE(context.take_losses().empty());
 }
 
-TEST(AuxiliaryLoss, OfARecomputationIsNotAddedAgain) {
+TEST(AuxiliaryLoss, IsNotAddedAgainByARecomputation) {
   ForwardContext context({{"", 3, 1, {{0, 3}}}});
   for (const auto run : {RunningUnit::Run::kFirst, kAgain}) {
     const RunningUnit unit(context, 0, run);

@@ -76,7 +76,7 @@ TEST(Product, AgreesInAllLayoutsBelowAndAboveTheLimits) {
 }
 
 // The rows are those of generated tokens; more take libtorch's products.
-TEST(Product, OfFewRowsAgreesForAllSizesAndInstructionSets) {
+TEST(Product, AgreesForFewRowsOnEveryInstructionSet) {
   using kernels::InstructionSet;
   at::manual_seed(9);
   const InstructionSet best = kernels::best_instruction_set();

@@ -39,7 +39,7 @@ Batch labelled(const Tensor& labels) {
   return batch;
 }
 
-TEST(Accuracy, OfSeveralLabelsNeedsAllOfASample) {
+TEST(Accuracy, CountsASampleIfAllItsLabelsAreRight) {
   const Tensor logits = at::tensor({1.0, -1.0, 2.0, 0.0, -1.0, 1.0}).view({3, 2});
   const ClassLabels two({2, "multi_label_classification"});
   const auto metrics = two.metrics(logits, labelled(at::tensor({1.0, 0.0, 1.0, 0.0, 1.0, 1.0}).view({3, 2})));

@@ -49,7 +49,7 @@ TEST(Rotary, TurnsByItsPositionAtEverySize) {
   }
 }
 
-TEST(Rotary, OfHeadsThatAreNotContiguousIsTheSame) {
+TEST(Rotary, IsTheSameForHeadsThatAreNotContiguous) {
   const nn::Rotary rotary({}, 8);
   const at::Tensor x = at::randn({2, 4, 6, 8});
   EXPECT_TRUE(rotary(x.slice(2, 0, 6, 2), {}).equal(rotary(x, {}).slice(2, 0, 6, 2)));

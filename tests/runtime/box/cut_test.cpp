@@ -137,7 +137,7 @@ TEST_F(RandomCut, TellsWhoHoldsARun) {
 }
 
 // However many rows a vocabulary has, what a rank keeps of it is one run.
-TEST(Cut, OfAVocabularyIsOneRun) {
+TEST(Cut, IsOneRunForAVocabulary) {
   const std::vector<int64_t> shape = {250'000, 8};
   std::vector<Cut> parts;
   for (int64_t rank = 0; rank < 4; ++rank) parts.push_back(Cut::along(shape, 0, {{rank * 62'500, 62'500}}));
@@ -146,7 +146,7 @@ TEST(Cut, OfAVocabularyIsOneRun) {
   EXPECT_EQ(split_dims(shape, parts), std::vector<size_t>{0});
 }
 
-TEST(Cut, OfNothingHasNoElements) {
+TEST(Cut, HasNoElementsIfItKeepsNothing) {
   const Cut none = Cut::nothing({3, 4});
   EXPECT_EQ(none.local(), (std::vector<int64_t>{0, 4}));
   EXPECT_TRUE(first_held({none, Cut::whole({3, 4})}, 0).empty());

@@ -52,7 +52,7 @@ WEFT_RANKS_TEST(Bytes, FollowTheFormulas, 2, 4) {
   EXPECT_EQ(counted(), (Bytes{{"all_reduce", 4 * (size - 1)}})) << "two bytes an element";
 }
 
-WEFT_RANKS_TEST(Bytes, OfControlAreApart, 2) {
+WEFT_RANKS_TEST(Bytes, AreCountedApartForControl, 2) {
   const Communicator& group = world.communicator();
   const at::Tensor pair = at::ones({2});
   Counted counted;
@@ -68,7 +68,7 @@ WEFT_RANKS_TEST(Bytes, OfControlAreApart, 2) {
   EXPECT_EQ(counted(), Bytes{});
 }
 
-TEST(Bytes, OfOneRankAreNone) {
+TEST(Bytes, AreNoneForOneRank) {
   const Communicator group = launch().communicator();
   const at::Tensor tensor = at::ones({8}), other = at::ones({8});
   Counted counted;

@@ -51,7 +51,7 @@ WEFT_RANKS_TEST(AllReduce, TakesTheLargestAndTheSmallest, 1, 2, 3) {
   EXPECT_TRUE(at::equal(smallest, filled(3, 0, at::kFloat)));
 }
 
-WEFT_RANKS_TEST(AllReduce, OfBoolsIsOrForSumAndAndForMin, 2, 3) {
+WEFT_RANKS_TEST(AllReduce, OrsBoolsForSumAndAndsThemForMin, 2, 3) {
   const bool here = world.rank() == 0;
   const auto bools = [](bool a, bool b, bool c) {
     return at::tensor({a ? 1 : 0, b ? 1 : 0, c ? 1 : 0}).to(at::kBool);

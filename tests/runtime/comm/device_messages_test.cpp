@@ -73,14 +73,14 @@ void gather(World& world) {
 }
 
 // A device does the messages of a stream in order: apart, ranks that all receive first would wait forever.
-WEFT_RANKS_TEST(DeviceMessages, OfACollectiveAreOneGroup, 3) {
+WEFT_RANKS_TEST(DeviceMessages, AreOneGroupForACollective, 3) {
   gather(world);
   if (world.rank() == 0)
     EXPECT_EQ(calls, (Calls{"begin", "receive 1", "send 1", "receive 2", "send 2", "end"}));
 }
 
 // An open group would take later collectives in.
-WEFT_RANKS_TEST(DeviceMessages, OfACollectiveThatFailsLeaveNoGroupOpen, 3) {
+WEFT_RANKS_TEST(DeviceMessages, LeaveNoGroupOpenIfACollectiveFails, 3) {
   if (world.rank() == 0) {
     device::use(device::Device(kNoting));
     unreachable = 2;
@@ -92,7 +92,7 @@ WEFT_RANKS_TEST(DeviceMessages, OfACollectiveThatFailsLeaveNoGroupOpen, 3) {
 }
 
 // Also without a message: the other ranks wait for this one when they connect.
-WEFT_RANKS_TEST(DeviceMessages, OfAnExchangeAreOneGroup, 3) {
+WEFT_RANKS_TEST(DeviceMessages, AreOneGroupForAnExchange, 3) {
   if (world.rank() == 0) {
     device::use(device::Device(kNoting));
     std::vector<float> sent(5), received(5);

@@ -97,7 +97,7 @@ WEFT_RANKS_TEST(Work, ContinuesWhenItIsDropped, 2) {
 
 // Rank 1 never receives. The end of the process must not wait for it: a rank that does not end fails the
 // test.
-WEFT_RANKS_TEST(Work, ThatNobodyTakesDoesNotKeepARankFromLeaving, 2) {
+WEFT_RANKS_TEST(Work, DoesNotKeepARankFromLeavingIfNobodyTakesIt, 2) {
   if (world.rank() == 0) world.communicator().send(at::ones({4'000'000}), 1, 0);
   world.block_all();
 }

@@ -68,7 +68,7 @@ TEST_F(Arithmetic, SetsAllThatLibtorchAndTheDeviceNeed) {
   EXPECT_FALSE(context.benchmarkCuDNN());
 }
 
-TEST_F(Arithmetic, OfTheCpuNeedsNoVariable) {
+TEST_F(Arithmetic, NeedsNoVariableOnTheCpu) {
   device::make_deterministic();
   EXPECT_EQ(getenv(kVariable), nullptr);
   EXPECT_TRUE(at::globalContext().deterministicAlgorithms());

@@ -23,14 +23,14 @@ TEST(Device, IsTheCpuUnlessAnotherIsChosen) {
   device::synchronise();
 }
 
-TEST(Device, OfAMissingLibraryIsRefusedAndTheCpuStays) {
+TEST(Device, IsRefusedWithoutItsLibraryAndTheCpuStays) {
   EXPECT_ERROR(device::use("no_such_device"), WEFT_NOT_FOUND, "no library", "no_such_device");
   EXPECT_NE(device::missing("no_such_device").find("no library"), std::string::npos);
   EXPECT_EQ(device::missing("cpu"), "");
   EXPECT_TRUE(current().is_host());
 }
 
-TEST(Device, OfATableThatIsWrongIsRefused) {
+TEST(Device, IsRefusedIfItsTableIsWrong) {
   const auto expect_refusal = [](const auto& change, const std::string& text) {
     device::Kind kind = kStandIn;
     change(kind);
@@ -59,7 +59,7 @@ TEST(Device, GivesTensorsItsPlaceAndKnowsThem) {
   EXPECT_FALSE(current().holds(on_host));
 }
 
-TEST(Device, ThatRanksShareCommunicatesOverTheHost) {
+TEST(Device, CommunicatesOverTheHostIfRanksShareIt) {
   EXPECT_EQ(device::Device(kStandIn, 0, /*shared=*/false).backend(), "pretended");
   EXPECT_EQ(device::Device(kStandIn, 0, /*shared=*/true).backend(), "gloo");
 }

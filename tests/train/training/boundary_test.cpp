@@ -80,7 +80,7 @@ TEST_F(BoundaryTest, IsOneNodeOverSeveralTensors) {
   EXPECT_EQ(calls_, (Calls{"begin of b", "end of b", "begin of a", "end of a"}));
 }
 
-TEST_F(BoundaryTest, OfOneForwardIsSilentInTheBackwardOfAnother) {
+TEST_F(BoundaryTest, IsSilentInTheBackwardOfAnotherForward) {
   const at::Tensor shared = leaf() * 2;
   const int first = 0, second = 0;
   State one = {{"x", shared}}, two = {{"x", shared}};

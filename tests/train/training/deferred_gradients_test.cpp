@@ -147,7 +147,7 @@ class CountHook final : public torch::autograd::PostAccumulateGradHook {
   int* count_;
 };
 
-TEST(DeferredGradients, OfAWeightThatIsUsedOftenAreAccumulatedOnce) {
+TEST(DeferredGradients, AreAccumulatedOnceForAWeightThatIsUsedOften) {
   const Forward forward = [](const at::Tensor& x, const Parameters& p) {
     at::Tensor y = x;
     for (int i = 0; i < 4; ++i)

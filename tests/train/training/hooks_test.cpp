@@ -279,7 +279,7 @@ TEST(Hooks, PassFieldsThatAreNoNumbers) {
   expect_same_gradients(*training, *plain, 0);
 }
 
-TEST(Hooks, OfEvaluationAreThoseOfForwardAlone) {
+TEST(Hooks, AreThoseOfForwardAloneInEvaluation) {
   Recorder recorder;
   const auto training = make_training(launch(), make_toy(), recorder);
   recorder.events.clear();

@@ -236,7 +236,7 @@ TEST(MixedPrecision, RefusesWhatItCannotDoWithTheReason) {
   EXPECT_ERROR(boost(one_rank(), toy(both), both), WEFT_INVALID_ARGUMENT, "fp64", "mixed_precision");
 }
 
-WEFT_RANKS_TEST(GradientNorm, OfAnyOrderIsThatOfTheWholeGradient, 1, 2) {
+WEFT_RANKS_TEST(GradientNorm, IsThatOfTheWholeGradientForAnyOrder, 1, 2) {
   JobOptions options;
   options.strategy = "torch_ddp";
   options.options = R"({"find_unused_parameters": true})";

@@ -56,7 +56,7 @@ TEST_F(Schedule, IsRefusedABackwardInEvaluation) {
   EXPECT_ERROR(job.forward(toy_batch(6, 1)), WEFT_FAILED_PRECONDITION, "scripted", "goes forward");
 }
 
-TEST_F(Schedule, OfTheStrategysOwnGivesTheSameGradients) {
+TEST_F(Schedule, GivesTheSameGradientsIfItIsTheStrategysOwn) {
   const Batch batch = toy_batch(7, 2);
   const Tensors expected = reference(batch);
   for (const char* schedule : {"reverse", "all_forward", "two_stages"}) {
@@ -71,7 +71,7 @@ TEST_F(Schedule, OfTheStrategysOwnGivesTheSameGradients) {
 }
 
 // Every micro-batch has random numbers of its own, in whatever order micro-batches run.
-TEST_F(Schedule, OfTheStrategysOwnDropsTheSame) {
+TEST_F(Schedule, DropsTheSameIfItIsTheStrategysOwn) {
   const Batch batch = toy_batch(6, 2);
   const auto gradients = [&](JobOptions options) {
     options.precision = "fp64";

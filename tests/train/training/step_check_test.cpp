@@ -234,7 +234,7 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereRanksDivideThemElsewhere, 4) {
   }
 }
 
-TEST(Digest, OfRangesAddsUpAndSeesEveryBit) {
+TEST(Digest, AddsUpOverRangesAndSeesEveryBit) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     at::manual_seed(1);
     const at::Tensor values = at::randn({10000}).to(dtype);
