@@ -87,7 +87,7 @@ TEST_F(Text, IsNotThatOfACacheWhichSomebodyElseMayHaveMade) {
   std::ofstream(file.parent_path()) << "a file";
   expect_elsewhere(file.parent_path().string(), "no folder");
   std::ofstream(elsewhere_) << "a file";
-  EXPECT_ERROR(open(path), WEFT_PERMISSION_DENIED, file.parent_path().string() + " is no folder",
+  EXPECT_ERROR(open(path), WEFT_PERMISSION_DENIED, file.parent_path().string(), "no folder",
                elsewhere_ + "/weft/ids cannot", "XDG_CACHE_HOME");
 }
 

@@ -20,7 +20,7 @@ void install_norm(Site& site, const plan::Attributes& attributes) {
 }  // namespace
 
 void install_activation(Site& site, const plan::Attributes&) {
-  site.layer<nn::Activation>();
+  site.layer<nn::Fusible>();  // refuses a module of another class
 }
 
 void install_layer_norm(Site& site, const plan::Attributes& attributes) {
@@ -32,9 +32,9 @@ void install_rms_norm(Site& site, const plan::Attributes& attributes) {
 }
 
 void install_dropout(Site& site, const plan::Attributes& attributes) {
-  auto& dropout = site.layer<nn::Dropout>();
+  site.layer<nn::Fusible>();  // refuses a module of another class
   if (site.splits_layers() && attributes.flag("split"))
-    site.set(dropout.random_stream, nn::random_stream_of(site.tensor().rank()));
+    site.set(site.layer<nn::Dropout>().random_stream, nn::random_stream_of(site.tensor().rank()));
 }
 
 void install_plain_normalization(Site& site) {
