@@ -121,7 +121,7 @@ TEST_F(ConfigFile, IsRefusedWithTheLine) {
       refuses({"train", "--config", folder_.file("e.yaml", std::string(70'000, '#'))}, 1, {"e.yaml"}));
 }
 
-TEST_F(ConfigFile, OfASavedJobRepeatsIt) {
+TEST_F(ConfigFile, RepeatsTheJobThatSavedIt) {
   const Words words =
       train({"--strategy", "torch_ddp", "--steps", "3", "--lr", "0.01", "-o", "bucket_cap_mb=2",
              "--optimizer", "sgd", "--optimizer-option", "nesterov=true", "--momentum", "0.5"});
@@ -137,7 +137,7 @@ TEST_F(ConfigFile, OfASavedJobRepeatsIt) {
   EXPECT_NE(text.find("\n# accumulate: 1\n"), std::string::npos) << text;
 }
 
-TEST_F(ConfigFile, OfABoosterFileHasWhatStandsThere) {
+TEST_F(ConfigFile, HasWhatStandsInTheFileOfTheBooster) {
   const std::string booster = folder_.file(
       "booster.json", R"({"strategy": "torch_ddp", "options": {"bucket_cap_mb": 3}, "seed": 5})");
   const std::string dumped = in("job.json");

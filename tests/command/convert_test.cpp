@@ -64,7 +64,7 @@ TEST_F(Convert, SucceedsWhereItsMessageCannotBeWritten) {
   }
 }
 
-TEST_F(Convert, OfDtypeRoundsTheWeightsAndSaysSoInTheConfiguration) {
+TEST_F(Convert, RoundsTheWeightsToTheDtypeAndSaysSoInTheConfiguration) {
   nlohmann::json config = nlohmann::json::parse(read_bytes(in("out/config.json")));
   config["torch_dtype"] = "float32";
   folder_.file("out/config.json", config.dump());

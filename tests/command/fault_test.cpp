@@ -124,7 +124,7 @@ TEST_F(Fault, BadValuesOfFlags) {
   EXPECT_FALSE(fs::exists(in("out")));
 }
 
-TEST_F(Fault, OfRanks) {
+TEST_F(Fault, IsToldWhereRanksDoNotFit) {
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--strategy", "none"}), kFailed,
                       {"one rank", "there are 2"}));
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--batch-size", "3"}), kFailed,
@@ -139,7 +139,7 @@ TEST_F(Fault, OfRanks) {
                       {"ranks 0 and 1 were not started alike", "--lr: rank 0 has 0.001, rank 1 has 0.002"}));
 }
 
-TEST_F(Fault, OfMicroBatchesOfStages) {
+TEST_F(Fault, IsToldWhereMicroBatchesDoNotFitStages) {
   const auto refused_size = [&](const Words& more, const std::vector<std::string>& pieces) {
     return refuses(train(Words{"--steps", "1", "--micro-batch-size"} + more), kFailed, pieces);
   };
@@ -163,7 +163,7 @@ TEST_F(Fault, OfMicroBatchesOfStages) {
                            {"--booster names the strategy and its options", "leave --micro-batch-size out"}));
 }
 
-TEST_F(Fault, OfTheBoosterFile) {
+TEST_F(Fault, NamesTheBoosterFile) {
   const auto refused_file = [&](const std::string& text, const Words& more,
                                 const std::vector<std::string>& pieces) {
     return refuses(train(Words{"--booster", folder_.file("booster.json", text), "--steps", "1"} + more),
@@ -179,7 +179,7 @@ TEST_F(Fault, OfTheBoosterFile) {
   EXPECT_TRUE(refuses(train({"--booster", in("no.json")}), kFailed, {"no.json"}));
 }
 
-TEST_F(Fault, OfData) {
+TEST_F(Fault, NamesTheDataAndThePlace) {
   EXPECT_TRUE(refused_data(in("none.txt"), {}, {"none.txt: no such data file"}));
   std::filesystem::create_directory(in("folder"));
   EXPECT_TRUE(refused_data(in("folder"), {}, {"the folder has no text", "*.log"}));
@@ -196,7 +196,7 @@ TEST_F(Fault, OfData) {
                       {"data.txt: token", "at position 0", "0 to 49"}));
 }
 
-TEST_F(Fault, OfSafetensorsData) {
+TEST_F(Fault, NamesTheTensorOfSafetensorsData) {
   const auto refused_tensors = [&](const RawTensors& tensors, const std::vector<std::string>& pieces) {
     return refused_data(folder_.file("data.safetensors", safetensors_bytes(tensors)), {}, pieces);
   };
@@ -226,7 +226,7 @@ TEST_F(Fault, OfSafetensorsData) {
                            {"cut.safetensors"}));
 }
 
-TEST_F(Fault, OfConfigurations) {
+TEST_F(Fault, NamesTheKeyOfAConfiguration) {
   EXPECT_TRUE(refused_model(in("none"), {"none"}));
   EXPECT_TRUE(refused_model(folder_.file("text.json", "no JSON"), {"text.json"}));
   EXPECT_TRUE(
@@ -290,7 +290,7 @@ TEST_F(BrokenModel, WithAMissingShardIsRefused) {
   EXPECT_TRUE(refused_model(in("out"), {"no checkpoint in the folder", "model.safetensors.index.json"}));
 }
 
-TEST_F(Fault, OfPlacesToWrite) {
+TEST_F(Fault, NamesThePlaceThatCannotBeWritten) {
   EXPECT_TRUE(refused({"--metrics", in("no/where.jsonl")},
                       {"--metrics", "no/where.jsonl", "No such file or directory"}));
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--metrics", folder_.path()}), kFailed,
@@ -349,7 +349,7 @@ TEST_F(Fault, AFullDiskFailsTheJobAndKeepsTheLastSave) {
 }
 
 // The address space is limited, not the memory of this host.
-TEST_F(Fault, OfMemory) {
+TEST_F(Fault, NamesTheMemoryThatIsLacking) {
   const std::string config = folder_.file(
       "large.json",
       R"({"architectures": ["GPT2LMHeadModel"], "vocab_size": 256, "n_positions": 32, "n_embd": 65536, "n_layer": 1,
@@ -372,7 +372,7 @@ TEST_F(Fault, OfMemory) {
   }
 }
 
-TEST_F(Fault, OfTimes) {
+TEST_F(Fault, NamesTheTimeThatIsOutOfRange) {
   EXPECT_TRUE(refuses(train({"--steps", "1", "-n", "2", "--grace", "0"}), kUsage, {"--grace is 0 s"}));
   EXPECT_TRUE(refuses({"evaluate", "--model", config_, "--data", data_, "--grace", "5"}, kUsage,
                       {"--grace is for the ranks that -n starts"}));

@@ -47,7 +47,7 @@ TEST(Positions, InZigzagShareOutACausalMask) {
   }
 }
 
-TEST(Positions, OfATensorAreItsRows) {
+TEST(Positions, AreTheRowsOfATensor) {
   const at::Tensor whole = at::arange(8).view({1, 8});
   const auto of_row = [](std::vector<int64_t> values) { return at::tensor(values).unsqueeze(0); };
   EXPECT_TRUE(of(2, Positions::Order::kInOrder).of(1, whole).equal(of_row({4, 5, 6, 7})));

@@ -39,7 +39,7 @@ TEST(OperationLibrary, IsFoundByAPolicyInCThatAsksForIt) {
   EXPECT_NE(identity.find("operation scaled 1.0.0"), std::string::npos) << identity;
 }
 
-TEST(OperationLibrary, ThatIsBrokenIsToldWhereAPolicyInCAsksForIt) {
+TEST(OperationLibrary, IsToldToBeBrokenWhereAPolicyInCAsksForIt) {
   std::string identity;
   plan::ParallelSizes sizes;
   sizes.jit_fused = false;

@@ -152,7 +152,7 @@ TEST(CheckLayers, RefusesHeadsThatDoNotFollowTheProjections) {
   plan_of(without({"num_heads"}), {});
 }
 
-// Those of heads: tests/policies/qwen3 and BrokenPlan.OfQwen3IsRefused.
+// Those of heads: tests/policies/qwen3 and the tests of broken plans.
 TEST(CheckLayers, RefusesSplitNormsOfTheResidualStream) {
   auto entries = correct();
   entries["ln_f"] = {{"on", "ln_f"}, {"operation", "weft.layer_norm/1"}, {"split", true}};

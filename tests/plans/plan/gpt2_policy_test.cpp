@@ -153,7 +153,7 @@ TEST(Digest, IsTheSameForEverySpellingOfThePlan) {
 }
 
 // Ranks compare the digest, so it must not depend on the machine.
-TEST(Digest, OfATinyGpt2IsWhatItWas) {
+TEST(Digest, IsWhatItWasForATinyGpt2) {
   const Plan plan = build_plan(Gpt2{.layers = 1}.describe(), gpt2_policy(), {.tensor = 2});
   EXPECT_EQ(canonical_text(plan), R"(weft plan 1
 architecture GPT2LMHeadModel

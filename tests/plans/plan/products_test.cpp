@@ -45,7 +45,7 @@ TEST(Products, CountTiedWeightsWhereTheyMultiply) {
   EXPECT_EQ(operations_per_token(*products, 10), 6.0 * (12 * (32 + 16 + 16 + 32) + 50 * 12) + 12.0 * 32 * 10);
 }
 
-TEST(Products, OfFusedProjectionsAreThoseOfTheirParts) {
+TEST(Products, AreThoseOfThePartsOfFusedProjections) {
   const auto products = count_products(Gpt2{.layers = 3, .embedding = 8}.describe());
   ASSERT_TRUE(products);
   EXPECT_EQ(products->attention_channels, 3 * 8);

@@ -31,7 +31,7 @@ TEST(Traffic, IsNothingOnOneRank) {
   EXPECT_EQ(explain(gpt2({})).find("\nsends "), std::string::npos);
 }
 
-TEST(Traffic, OfTensorParallelBlocksIsFourActivations) {
+TEST(Traffic, IsFourActivationsInATensorParallelBlock) {
   for (const int64_t ranks : {2, 4}) {
     const int64_t bytes = ((4 * kLayers + 2) * kActivation + 3 * kLabels) * 4;
     EXPECT_EQ(gpt2_bytes({.tensor = static_cast<uint32_t>(ranks)}),
@@ -39,7 +39,7 @@ TEST(Traffic, OfTensorParallelBlocksIsFourActivations) {
   }
 }
 
-TEST(Traffic, OfLogitsIsAllOfTheirClasses) {
+TEST(Traffic, HasAllClassesOfLogits) {
   const int64_t bytes = (4 * kLayers + 2) * kActivation * 4, classes = 51;  // on the first of two ranks
   EXPECT_EQ(gpt2_bytes({.tensor = 2, .parallel_output = false}),
             (SentBytes{bytes, kLabels * classes * 4, 0, 0, 0}));
@@ -47,7 +47,7 @@ TEST(Traffic, OfLogitsIsAllOfTheirClasses) {
 
 // A half of each activation is gathered or scattered; the head's input, the loss, norms, biases of
 // row-parallel layers and positions are all-reduced.
-TEST(Traffic, OfSplitSequencesGathersTheInputsOfRegionsTwice) {
+TEST(Traffic, GathersTheInputsOfRegionsTwiceForSplitSequences) {
   const int64_t half = kActivation * 4 / 2;
   const int64_t reduced = kActivation + 3 * kLabels + kLayers * 6 * kWidth + 16 * kWidth;
   EXPECT_EQ(gpt2_bytes({.tensor = 2, .sequence_mode = "split_gather"}),
@@ -58,7 +58,7 @@ TEST(Traffic, OfSplitSequencesGathersTheInputsOfRegionsTwice) {
 }
 
 // Of 7 positions the first rank has 3 and the second 4. Collectives pad the parts; a ring does not.
-TEST(Traffic, OfUnevenPartsIsPadded) {
+TEST(Traffic, IsPaddedForUnevenParts) {
   const int64_t position = kRows * kWidth * 4;
   const SentBytes gathered = gpt2_bytes({.tensor = 2, .sequence_mode = "split_gather"}, 7);
   EXPECT_EQ(gathered[1], (6 * kLayers + 2) * 4 * position);
@@ -68,7 +68,7 @@ TEST(Traffic, OfUnevenPartsIsPadded) {
 }
 
 // Four tensors, queries, keys, values and the result, pass in forward and in backward.
-TEST(Traffic, OfAttentionOnASequenceAxis) {
+TEST(Traffic, FollowsTheHeadsOfAttentionOnASequenceAxis) {
   for (const int64_t ranks : {2, 4}) {
     const auto size = static_cast<uint32_t>(ranks);
     const int64_t part = kActivation / ranks, c = 2 * part;
@@ -80,7 +80,7 @@ TEST(Traffic, OfAttentionOnASequenceAxis) {
   }
 }
 
-TEST(Traffic, OfRecomputedModulesPassesForwardTwice) {
+TEST(Traffic, PassesForwardTwiceForRecomputedModules) {
   const Plan plan = gpt2({.tensor = 2});
   TrafficShape shape = rows_of(8);
   const int64_t once = sent_bytes(plan, shape)[0];
@@ -110,7 +110,7 @@ int64_t gradient_bytes(const char* attributes, int64_t outputs) {
   return sent_bytes(plan, rows_of(8))[0] - 2 * kLabels * 5 * 4 * 3 / 4;  // without the input's
 }
 
-TEST(Traffic, OfHeadsThatSeveralRanksHoldIsTheirGradients) {
+TEST(Traffic, IsTheGradientsOfHeadsThatSeveralRanksHold) {
   EXPECT_EQ(gradient_bytes(R"("heads": 4)", 8), 0);
   // Keys and values of 2 features for each two ranks: 2 x 5 weights and 2 biases each, summed by 2 ranks.
   EXPECT_EQ(gradient_bytes(R"("fused": 3, "heads": 8, "key_heads": 2)", 24), 2 * (10 + 2) * 4);

@@ -180,7 +180,7 @@ TEST(Zbv, IsFasterThan1F1B) {
   EXPECT_LE(most_live(zbv), 8);
 }
 
-TEST(Transfers, OfTheTurnOfTheVAreNone) {
+TEST(Transfers, AreNoneAtTheTurnOfTheV) {
   const Schedule schedule = make_schedule({"zbv", 3, 4, 2});
   EXPECT_EQ(send_of(schedule, 2, {Kind::forward, 0, 0}), std::nullopt);
   EXPECT_EQ(receive_of(schedule, 2, {Kind::forward, 0, 1}), std::nullopt);
@@ -194,7 +194,7 @@ TEST(Transfers, OfTheTurnOfTheVAreNone) {
   EXPECT_EQ(receive_of(schedule, 2, {Kind::input_gradient, 3, 1}), gradients);
 }
 
-TEST(Transfers, OfALoopGoFromTheLastStageToTheFirst) {
+TEST(Transfers, GoFromTheLastStageToTheFirstInALoop) {
   const Schedule schedule = make_schedule({"interleaved", 2, 2, 2});
   const std::vector<Transfer> back = transfers(schedule, 1, 0);
   const auto state = [](uint32_t m) { return Transfer{Transfer::Content::state, m, 1, 1, 0}; };

@@ -149,7 +149,7 @@ TEST_F(RandomSchedule, RunsToItsEndWithinItsMemory) {
   }
 }
 
-TEST_F(RandomSchedule, OfZbvFollowsTheCosts) {
+TEST_F(RandomSchedule, FollowsTheCostsOfZbv) {
   int faster = 0;
   for (int trial = 0; trial < kTrials / 10; ++trial) {
     ScheduleRequest request = {"zbv", 2 + below(6), 1 + below(24), 2, {}};

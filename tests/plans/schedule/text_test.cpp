@@ -83,7 +83,7 @@ TEST(CheckExecutable, RefusesAStageThatSplitsSomeBackwards) {
                WEFT_INVALID_ARGUMENT, "file: stage 1 has whole backwards (B) and backwards in halves");
 }
 
-TEST(Names, OfOperationsHaveAChunkIfThereAreSeveral) {
+TEST(Names, HaveAChunkIfThereAreSeveral) {
   EXPECT_EQ(name_of({Kind::forward, 3, 0}, 1), "F3");
   EXPECT_EQ(name_of({Kind::weight_gradient, 3, 0}, 2), "W3.0");
   EXPECT_EQ(describe({Kind::backward, 3, 0}, 1), "the backward of micro-batch 3");

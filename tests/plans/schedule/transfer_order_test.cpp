@@ -128,7 +128,7 @@ class RandomOrder : public test::RandomTest {
   std::mt19937 random_{seed_};
 };
 
-TEST_F(RandomOrder, OfAFileConcludesOnlyWhatIsKnown) {
+TEST_F(RandomOrder, ConcludesOnlyWhatIsKnownOfAFile) {
   for (int trial = 0; trial < 500; ++trial) {
     const Schedule drawn = shape();
     const std::string text = rows_of(drawn);

@@ -205,7 +205,7 @@ TEST(WhisperLoss, CountsLabelsWhereTheyStand) {
 }
 
 // Hugging Face's class knows no other loss.
-TEST(WhisperLoss, OfAClassifierIsTheCrossEntropyOfOneLabel) {
+TEST(WhisperLoss, IsTheCrossEntropyOfOneLabelForAClassifier) {
   const auto model = tiny(kWhisperClassifier);
   const auto expect_refusal = [&](const at::Tensor& labels, auto... parts) {
     EXPECT_ERROR(model->input(batch({{"input_features", features(2)}, {"labels", labels}})),

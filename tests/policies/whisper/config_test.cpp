@@ -150,7 +150,7 @@ TEST(WhisperConfig, ReadsEveryKey) {
 }
 
 // A class without a decoder reads nothing of one, and its loss is always that of one label.
-TEST(WhisperConfig, OfAClassifierReadsItsOwnKeys) {
+TEST(WhisperConfig, ReadsTheOwnKeysOfAClassifier) {
   const WhisperConfig config =
       read(R"({"vocab_size": 3, "decoder_attention_heads": 5, "use_weighted_layer_sum": true,
                "classifier_proj_size": 9, "num_labels": 4, "apply_spec_augment": true})",
