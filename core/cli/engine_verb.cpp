@@ -59,6 +59,7 @@ class EngineVerb {
 
   void perform() {
     merge_config();
+    forget_switches_that_are_off();
     for (const JobOption* option : job_options_of(name_))
       if (option->required && !arguments_.contains(option->spec.name))
         throw UsageError(option->name_of_flag() + " is required");
@@ -75,8 +76,8 @@ class EngineVerb {
   CLI::Option* add(const JobOption& option, const std::string& flag, const std::string& help) {
     const std::string name = option.spec.name;
     if (option.type == Type::kBool)
-      return app_.add_flag_callback(
-          flag, [this, name] { arguments_[name] = true; }, help);
+      return app_.add_flag_function(
+          flag, [this, name](int64_t value) { arguments_[name] = value > 0; }, help);
     if (option.type == Type::kWords || option.type == Type::kAssignments)
       return app_
           .add_option_function<std::vector<std::string>>(
@@ -131,6 +132,13 @@ class EngineVerb {
       else if (!arguments_.contains(name) && !is_excluded)
         arguments_[name] = value;
     }
+  }
+
+  // `--flip=false` turns off what a file turns on, and is as if nothing were given.
+  void forget_switches_that_are_off() {
+    for (const JobOption* option : job_options_of(name_))
+      if (option->type == Type::kBool && arguments_.value(option->spec.name, true) == false)
+        arguments_.erase(option->spec.name);
   }
 
   static std::string read_config_file(const std::string& path) try {

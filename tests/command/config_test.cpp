@@ -79,6 +79,12 @@ TEST_F(ConfigFile, HasTheNumberOfRanksAndJson) {
             std::string::npos);
 }
 
+TEST_F(ConfigFile, IsTurnedOffByAFlag) {
+  const std::string file = write("job.yaml", "strategy: none\nsteps: 1\nflip: true\nno_shuffle: off\n");
+  EXPECT_TRUE(refuses({"train", "--config", file}, 1, {"--flip is for images"}));
+  expect_success({"train", "--config", file, "--flip=false"});
+}
+
 TEST_F(ConfigFile, FlagsReplaceWhatTheyExclude) {
   const std::string file = write("job.yaml", "strategy: none\nepochs: 50\n");
   EXPECT_NE(expect_success({"train", "--config", file, "--steps", "1"}).error.find("1 steps"),
