@@ -19,7 +19,7 @@ struct JobOptions {
   std::string data;  // empty for none
   int64_t sequence_length = 32;
   int64_t batch_size = 8;  // over all ranks
-  bool shuffle = true;
+  bool shuffle = true, drop_last = false;
   int64_t data_seed = 7;
   std::string optimizer = "adamw";  // empty for none
   optim::Hyper hyper = {};
@@ -58,7 +58,7 @@ inline Job make_job(const World& world, const JobOptions& options) {
   if (!options.data.empty())
     loader = booster.prepare_dataloader(data::text(options.data, options.sequence_length),
                                         options.batch_size / booster.data_size(), options.shuffle,
-                                        options.data_seed);
+                                        options.data_seed, options.drop_last);
   return booster.boost(std::move(model), std::move(optimizer), {}, std::move(loader), std::move(schedule));
 }
 

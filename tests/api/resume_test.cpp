@@ -171,6 +171,7 @@ TEST_F(ResumeRefusal, SaysHowTheDataDiffer) {
   expect_refusal_with([](JobOptions& o) { o.sequence_length = 31; }, {"other data"});
   expect_refusal_with([](JobOptions& o) { o.batch_size = 4; }, {"batches of 8", "has 17", "batches of 4"});
   expect_refusal_with([](JobOptions& o) { o.shuffle = false; }, {"shuffled samples", "not shuffle"});
+  expect_refusal_with([](JobOptions& o) { o.drop_last = true; }, {"without drop_last", "on"});
   expect_refusal_with([](JobOptions& o) { o.data_seed = 8; }, {"seed 7", "is 8"});
 }
 

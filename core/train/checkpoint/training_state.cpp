@@ -57,6 +57,7 @@ json data_to_json(const data::Loader& loader) {
           {"objective", loader.dataset().objective()},
           {"fingerprint", data::fingerprint(loader.dataset(), kFingerprintSamples)},
           {"shuffle", options.shuffle},
+          {"drop_last", options.drop_last},
           {"seed", options.seed}};
 }
 
@@ -246,6 +247,9 @@ void SavedTraining::check_data() const {
   if (shuffle != trained_.data.options().shuffle)
     refuse(fmt::format("of {} samples, but this job {} them", shuffle ? "shuffled" : "unshuffled",
                        shuffle ? "does not shuffle" : "shuffles"));
+  if (const bool drops = saved.value("drop_last", false); drops != trained_.data.options().drop_last)
+    refuse(fmt::format("{} drop_last, but this job has it {}", drops ? "with" : "without",
+                       drops ? "off" : "on"));
   if (shuffle && saved.at("seed") != own.at("seed"))
     refuse(fmt::format("of samples shuffled by seed {}, but this job's is {}", saved.at("seed").dump(),
                        own.at("seed").dump()));
