@@ -42,6 +42,7 @@ data::Loader make_loader(const Settings& arguments, const Model& model, const Bo
   options.rank = booster.data_rank();
   options.ranks = booster.data_size();
   options.shuffle = !arguments.flag("no_shuffle");
+  options.drop_last = arguments.flag("drop_last");
   options.seed = booster.options().seed;
   options.num_workers = opener.loader_workers("data");
   data::Loader loader(opener.labelled(), options);

@@ -53,6 +53,8 @@ TEST_F(Train, WritesTheMetricsOfEachStep) {
     // In the first two steps the ranks are compared.
     EXPECT_LT(bytes.at("control"), line.at("step") <= 2 ? 4000 : 1000);
   }
+  const Words two = train({"--epochs", "1", "--strategy", "none", "--drop-last"});
+  EXPECT_THAT(expect_success(two).error, HasSubstr("17 samples, 1 rank, strategy none, 2 steps"));
   expect_success(train({"--steps", "2", "--strategy", "none", "--metrics", in("m")}));
   const auto alone = read_metrics(in("m"));  // a new file
   ASSERT_EQ(alone.size(), 2u);
