@@ -113,7 +113,7 @@ TEST_F(Convert, SaysWhatItCannotDo) {
   EXPECT_TRUE(refuses(convert("out", "other", {"--format", "npz"}), 1, {"--format is \"npz\"", "pytorch"}));
   EXPECT_TRUE(refuses(convert("out", "other", {"--dtype", "bf16"}), 1, {"training state", "--weights-only"}));
   EXPECT_TRUE(refuses(convert("out", "other.bin"), 1, {"a single file of weights cannot", "--weights-only"}));
-  EXPECT_TRUE(refuses(convert("out", "other", {"--parts", "0"}), 1, {"--parts is 0"}));
+  EXPECT_TRUE(refuses(convert("out", "other", {"--parts", "0"}), 2, {"--parts is \"0\""}));
   EXPECT_TRUE(
       refuses(convert("out", "other", {"--parts", "2", "--weights-only"}), 1, {"exclude each other"}));
   EXPECT_TRUE(

@@ -59,7 +59,8 @@ TEST_F(EvaluateDocuments, RefusesWhatHasNoDocumentsOrNoPerplexity) {
   EXPECT_TRUE(refuses(evaluate({in("tokens.bin")}), 1, {"--by-document", "of tokens"}));
   EXPECT_TRUE(refuses(evaluate({in("samples.safetensors"), "-n", "2"}), 1, {"of tensors"}));
   EXPECT_TRUE(refuses(evaluate({in("books"), "--packing", "none"}), 1, {"--packing", "--by-document"}));
-  EXPECT_TRUE(refuses(evaluate({in("books"), "--word-error-rate"}), 1, {"--word-error-rate", "no effect"}));
+  EXPECT_TRUE(
+      refuses(evaluate({in("books"), "--word-error-rate"}), 1, {"--word-error-rate", "--by-document"}));
   EXPECT_TRUE(refuses(evaluate({in("books") + "=0.5"}), 1, {"weight 0.5", "by itself"}));
   EXPECT_TRUE(refuses(evaluate({in("books"), "-n", "2", "--batch-size", "3"}), 1, {"be divided"}));
   EXPECT_TRUE(refuses(evaluate({in("books"), "--objective", "masked_lm"}), 1, {"by causal_lm"}));
