@@ -78,7 +78,7 @@ void refuse_without_effect(const OptionTable& table, const json& given, const js
   };
   for (const auto& [name, value] : given.items()) {
     const OptionNeeds& needs = table.at(name, who).needs;
-    if (!needs.hold(value_of))
+    if (!needs.hold(value_of, [&](const std::string& other) { return given.contains(other); }))
       fail(WEFT_INVALID_ARGUMENT,
            "{}: {} is given but has no effect: it needs {}, and {}; leave {} out, or "
            "give what it needs",

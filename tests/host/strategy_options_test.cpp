@@ -323,7 +323,7 @@ TEST(OptionNeeds, RefuseWhatIsNoCondition) {
   expect_refusal("{}", "\"needs\" has {}");
   expect_refusal("[]", "empty list");
   expect_refusal(R"({"b": "x"})", "of values");
-  expect_refusal(R"({"b": {"below": 2}})", "values or {\"above\": number}");
+  expect_refusal(R"({"b": {"below": 2}})", "{\"above\": number}", "\"given\"");
   expect_refusal(R"({"b": [1]})", "needs b");
 }
 
@@ -340,6 +340,12 @@ TEST(OptionNeeds, SayWhatWasAskedWhatWasFoundAndWhatToDo) {
   EXPECT_ERROR(Options(table, {{"width", 2}, {"mode", "fast"}}, "strategy x"), WEFT_INVALID_ARGUMENT,
                "mode best", "depth above 1", "is fast", "depth is 1");
   EXPECT_NO_THROW(Options(table, {{"width", 2}, {"depth", 2}}, "x"));
+  const OptionTable pair(json::parse(R"([
+    {"name": "folder", "type": "text", "default": "/tmp"},
+    {"name": "every", "type": "int", "default": 0, "needs": {"folder": "given"}}])"),
+                         "plugin.json");
+  EXPECT_ERROR(Options(pair, {{"every", 2}}, "x"), WEFT_INVALID_ARGUMENT, "x: every", "needs folder");
+  EXPECT_NO_THROW(Options(pair, {{"every", 2}, {"folder", "/tmp"}}, "x"));
 }
 
 TEST(OptionNeeds, AreMetByWhatIsSaidElsewhere) {
