@@ -64,6 +64,30 @@ TEST_F(Text, NamesFileAndLineOfWhatIsBroken) {
   }
 }
 
+TEST_F(Text, SaysThatNothingOfOneDocumentIsHeldOut) {
+  std::vector<std::string> notes;
+  int told = 0;
+  // Of eight seeds some draw the only document, and then there is nothing to train on.
+  for (int64_t seed = 0; seed < 8; ++seed) {
+    TextOptions options{
+        .held_out = 0.5, .part = Part::kTraining, .seed = seed, .note = [&](const std::string& note) {
+          notes.push_back(note);
+        }};
+    const std::string path = folder_.file("a.txt", "abcdefgh");
+    try {
+      open(path, 4, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), WEFT_INVALID_ARGUMENT) << error.what();
+      continue;
+    }
+    ASSERT_FALSE(notes.empty()) << seed;
+    EXPECT_NE(notes.back().find("a.txt: nothing is held out"), std::string::npos) << notes.back();
+    notes.clear();
+    ++told;
+  }
+  EXPECT_GT(told, 0);
+}
+
 TEST_F(Text, PacksDocumentsWithPositionsThatBeginAgainAndLabelsThatCrossNoBorder) {
   folder_.file("b.txt", "xyz");
   folder_.file("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"\"}\n");

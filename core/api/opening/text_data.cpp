@@ -47,12 +47,8 @@ TextData::TextData(const DataOpener& opener) : opener_(opener) {
                         options_.held_out == 0 && !opener.settings.given("packing") &&
                         !opener.settings.given("long_documents") && !opener.settings.flag("by_document");
   wanted_ = !is_other && !is_bytes;
-  if (is_other)
-    opener.refuse_others(
-        file().ends_with(".bin") ? "tokens" : "tensors",
-        fmt::format("{} is a file of {}", file(), file().ends_with(".bin") ? "tokens" : "tensors"));
-  else
-    opener.refuse_others("text", fmt::format("{} is read as text", sources_.front().path));
+  const std::string kind = !is_other ? "text" : file().ends_with(".bin") ? "tokens" : "tensors";
+  opener.refuse_others(kind, fmt::format("{} is read as {}", file(), kind));
   if (!wanted_ && sources_.front().weight)
     fail(WEFT_INVALID_ARGUMENT, "{}: a weight is for text with a tokenizer, but this file is read as it is",
          file());

@@ -29,8 +29,10 @@ ChosenDocuments choose_documents(const TokenCache& cache, const std::string& nam
   ChosenDocuments chosen;
   for (int64_t document = 0; document < cache.documents(); ++document) {
     if (options.part != Part::kAll &&
-        is_held_out(document, options.held_out, options.seed) != (options.part == Part::kHeldOut))
+        is_held_out(document, options.held_out, options.seed) != (options.part == Part::kHeldOut)) {
+      ++chosen.of_other_part;
       continue;
+    }
     const bool is_long = cache.begin(document + 1) - cache.begin(document) > options.sequence_length;
     chosen.too_long += options.drop_long_documents && is_long;
     if (!options.drop_long_documents || !is_long) chosen.documents.push_back(document);

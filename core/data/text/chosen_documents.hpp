@@ -30,6 +30,7 @@ struct SampleOptions {
 struct ChosenDocuments {
   std::vector<int64_t> documents;  // by their index in the cache, in order
   int64_t too_long = 0;            // that were left out
+  int64_t of_other_part = 0;       // that are held out, or read where the held-out ones are
 };
 
 // Returns the documents of a part of the source `name`. Throws INVALID_ARGUMENT if there are none.

@@ -64,6 +64,11 @@ void tell_what_is_left_out(const Samples& samples, const nlohmann::json& made, c
     options.note(fmt::format("{}: {} of {} documents left out, which are longer than {} tokens",
                              samples.name(), samples.too_long(), samples.too_long() + samples.documents(),
                              options.sequence_length));
+  if (options.part == Part::kTraining && samples.of_other_part() == 0)
+    options.note(fmt::format(
+        "{}: nothing is held out of it: none of its {} documents was drawn by --held-out {}; a file "
+        "of text is one document, so give JSON lines or several files",
+        samples.name(), samples.documents(), options.held_out));
 }
 
 TokenCache tokens_of(const TextSource& source, const TextFiles& files, const TextEncoder& encoder,

@@ -23,6 +23,7 @@ class TextSamples final : public Dataset {
 
   int64_t documents() const { return static_cast<int64_t>(chosen().size()); }
   int64_t too_long() const { return chosen_.too_long; }  // documents that were left out
+  int64_t of_other_part() const { return chosen_.of_other_part; }
   const TokenCache& cache() const { return cache_; }
   // Returns the documents that are read, by their index in the cache.
   const std::vector<int64_t>& chosen() const { return chosen_.documents; }
