@@ -56,8 +56,9 @@ class EvaluateDocuments : public CommandTest {
 TEST_F(EvaluateDocuments, RefusesWhatHasNoDocumentsOrNoPerplexity) {
   folder_.file("tokens.bin", std::string(128, '\0'));
   folder_.file("samples.safetensors", safetensors_bytes(language_samples(3, 8)));
-  EXPECT_TRUE(refuses(evaluate({in("tokens.bin")}), 1, {"--by-document", "of tokens"}));
-  EXPECT_TRUE(refuses(evaluate({in("samples.safetensors"), "-n", "2"}), 1, {"of tensors"}));
+  EXPECT_TRUE(refuses(evaluate({in("tokens.bin")}), 1, {"--by-document", "tokens.bin"}));
+  EXPECT_TRUE(
+      refuses(evaluate({in("samples.safetensors"), "-n", "2"}), 1, {"--by-document", "samples.safetensors"}));
   EXPECT_TRUE(refuses(evaluate({in("books"), "--packing", "none"}), 1, {"--packing", "--by-document"}));
   EXPECT_TRUE(
       refuses(evaluate({in("books"), "--word-error-rate"}), 1, {"--word-error-rate", "--by-document"}));

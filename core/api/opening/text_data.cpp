@@ -108,11 +108,6 @@ std::shared_ptr<data::Dataset> TextData::open(const ObjectiveOptions& objective)
 }
 
 std::shared_ptr<data::TextDocuments> TextData::open_documents(const ObjectiveOptions& objective) const {
-  if (!is_wanted())
-    fail(WEFT_INVALID_ARGUMENT,
-         "{}: {} measures the documents of text, and a file of {} has none; give text files, JSON lines or a "
-         "folder of them, or leave it out",
-         file(), opener_.called("by_document"), file().ends_with(".bin") ? "tokens" : "tensors");
   return weft::open_text_documents(opener_.model, sources_, tokenizer_, options_for(objective), objective,
                                    opener_.settings.name());
 }

@@ -24,7 +24,7 @@ class TextData {
   const std::string& file() const { return sources_.front().path; }
   // Opens the text. Prints on the master what is left out.
   std::shared_ptr<data::Dataset> open(const ObjectiveOptions& objective) const;
-  // Does the same for each document by itself. Throws INVALID_ARGUMENT for data without documents.
+  // Does the same for each document by itself. The constructor has refused data without documents.
   std::shared_ptr<data::TextDocuments> open_documents(const ObjectiveOptions& objective) const;
 
  private:
