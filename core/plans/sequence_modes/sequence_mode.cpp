@@ -28,12 +28,10 @@ const SequenceMode* find_sequence_mode(std::string_view name) {
 }
 
 std::string names_of_modes(bool (*has)(const SequenceMode& mode)) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (const SequenceMode& mode : sequence_modes())
-    if (has(mode)) names.push_back(mode.name);
-  const std::string_view last = names.back();
-  names.pop_back();
-  return names.empty() ? std::string(last) : fmt::format("{} or {}", fmt::join(names, ", "), last);
+    if (has(mode)) names.emplace_back(mode.name);
+  return alternatives(names);
 }
 
 const SequenceMode& sequence_mode_of(const ParallelSizes& sizes) {
