@@ -73,12 +73,10 @@ std::string explain_stages(const Model& model, const std::string& recompute, con
 }
 
 std::string list_ranks(const PipelineOptions& options, uint32_t ranks, uint32_t tensor) {
-  weft_mesh sizes{};
-  sizes.struct_size = sizeof(sizes);
-  std::fill(std::begin(sizes.size), std::end(sizes.size), 1u);
-  sizes.size[WEFT_AXIS_TENSOR] = tensor;
-  sizes.size[WEFT_AXIS_PIPELINE] = options.size;
-  sizes.size[WEFT_AXIS_DATA] = ranks / tensor / options.size;
+  weft_mesh sizes;
+  sizes.size[axis::kTensor] = tensor;
+  sizes.size[axis::kStages] = options.size;
+  sizes.size[axis::kData] = ranks / tensor / options.size;
   constexpr uint32_t kMostRuns = 8;  // of which a line tells
   const StageRanks of = ranks_of_stages(sizes, options.order);
   std::string text;

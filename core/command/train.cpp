@@ -66,7 +66,7 @@ int64_t total_steps(const Settings& arguments, const data::Loader& loader) {
 // Throws on every rank if a loaded parameter has a value that is not finite.
 void check_loaded_values(Bindings& bindings, const std::string& source) {
   bindings.world().priority_execution([&] {
-    for (const Shard& shard : bindings.publish())
+    for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK))
       if (!std::isfinite(device::value_of<double>(shard.value.sum(at::kDouble))))
         fail(WEFT_DATA_LOSS,
              "{}: parameter {} has values that are not finite (nan or inf), from which training cannot "

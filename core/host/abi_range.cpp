@@ -22,12 +22,10 @@ uint32_t agree(const AbiRange& host, const AbiRange& plugin) {
   }
   const uint32_t low = std::max(host.minor_min, plugin.minor_min);
   const uint32_t high = std::min(host.minor, plugin.minor);
-  const bool must_be_equal = host.major == 0;
-  if (plugin.minor_min > plugin.minor || low > high || (must_be_equal && host.minor != plugin.minor)) {
+  if (plugin.minor_min > plugin.minor || low > high) {
     throw LoadError(
         Stage::kAbiMinor, WEFT_FAILED_PRECONDITION,
-        fmt::format("built for Weft's ABI {}, this Weft speaks {}{}; {}", to_text(plugin), to_text(host),
-                    must_be_equal ? " (before 1.0 the minors must be equal)" : "",
+        fmt::format("built for Weft's ABI {}, this Weft speaks {}; {}", to_text(plugin), to_text(host),
                     plugin.minor > host.minor ? "update Weft, or install an older version of the plugin"
                                               : "rebuild the plugin, or install a newer version of it"));
   }

@@ -15,10 +15,10 @@ struct AbiRange {
 };
 
 // The versions that this build of Weft supports.
-constexpr AbiRange kHostAbi = {WEFT_ABI_MAJOR, WEFT_ABI_MINOR, WEFT_ABI_MINOR};
+constexpr AbiRange kHostAbi = {WEFT_ABI_MAJOR, WEFT_ABI_MINOR_OLDEST, WEFT_ABI_MINOR};
 
-// Returns the newest minor version that both support. While the major version is 0, the newest minor versions
-// must be equal, because layouts may have changed. Throws LoadError (ABI_MAJOR, ABI_MINOR) with both ranges.
+// Returns the newest minor version that both support. Throws LoadError (ABI_MAJOR, ABI_MINOR) with both
+// ranges.
 uint32_t agree(const AbiRange& host, const AbiRange& plugin);
 
 std::string to_text(const AbiRange& range);  // "1.2 to 1.4", "0.1"

@@ -8,6 +8,7 @@
 #include "host/elf_file.hpp"
 #include "host/engine.hpp"
 #include "host/error.hpp"
+#include "host/host_table.hpp"
 #include "host/inspect.hpp"
 #include "host/load_error.hpp"
 #include "host/log.hpp"
@@ -82,7 +83,7 @@ weft_plugin_query_fn open_library(const std::filesystem::path& path) {
 void start(const weft_plugin& plugin) {
   if (!WEFT_HAS(&plugin, weft_plugin, init)) return;
   weft_error error;
-  const weft_status status = plugin.init(&error);
+  const weft_status status = plugin.init(&plugin, &host_table(), &error);
   if (status == WEFT_OK) return;
   throw LoadError(Stage::kInit, status,
                   fmt::format("its init failed: {}", error.text.empty() ? status_name(status) : error.text));

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/json.hpp"
+#include "base/struct_size.hpp"
 #include "base/text.hpp"
 #include "host/error.hpp"
 #include "host/listing.hpp"
@@ -89,11 +90,7 @@ weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str nam
   return guarded(error, [&] {
     host::check_pointer(runtime, "weft_runtime_load", "runtime");
     host::check_pointer(out, "weft_runtime_load", "out");
-    if (out->struct_size < sizeof(uint64_t) || out->struct_size > (1 << 16)) {
-      fail(WEFT_INVALID_ARGUMENT,
-           "weft_runtime_load: out->struct_size is {}, must be sizeof(weft_loaded), {}", out->struct_size,
-           sizeof(weft_loaded));
-    }
+    require_size("weft_runtime_load: out", out->struct_size, sizeof(uint64_t) + 1);
     const auto text = [](weft_str given) { return text_argument("weft_runtime_load", given); };
     const std::string_view of_kind = text(kind), called = text(name), in_version = text(version);
     const host::Catalogue catalogue = runtime->scan();
@@ -103,10 +100,7 @@ weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str nam
                                 borrow(library.version), borrow(library.kind),     borrow(library.path),
                                 borrow(library.digest),  borrow(library.manifest), library.tier,
                                 library.abi_minor};
-    // Writes only the fields that both have: an older caller has a shorter struct, a newer one a longer one.
-    const uint64_t size = std::min<uint64_t>(out->struct_size, sizeof(weft_loaded));
-    std::memcpy(out, &loaded, size);
-    out->struct_size = size;
+    fill_out("weft_runtime_load: out", loaded, out);
   });
 }
 

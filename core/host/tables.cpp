@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "base/struct_size.hpp"
 #include "base/text.hpp"
 #include "host/error.hpp"
 #include "host/host_table.hpp"
@@ -14,9 +15,6 @@
 
 namespace weft::host {
 namespace {
-
-// All tables of the ABI are far smaller. A greater value is not a size.
-constexpr uint64_t kLargestTable = 1 << 16;
 
 // The fields with which every factory begins.
 struct Factory {
@@ -31,10 +29,10 @@ template <typename... Arguments>
 }
 
 void check_size(const char* what, uint64_t found, uint64_t least) {
-  if (found >= least && found <= kLargestTable) return;
+  if (found >= least && found <= kLargestStruct) return;
   refuse(Stage::kTableValidate,
          "its {} says struct_size {}, must be at least {} and at most {}; set it to sizeof", what, found,
-         least, kLargestTable);
+         least, kLargestStruct);
 }
 
 std::string text_or_empty(weft_str text) {
@@ -43,8 +41,8 @@ std::string text_or_empty(weft_str text) {
   return std::string(view(text));
 }
 
-// Checks that a table which `find` returned has the fields of ABI 0.1, and the functions that must not be
-// null.
+// Checks that a table which `find` returned has the fields of the oldest ABI, and the functions that must not
+// be null.
 template <class Table>
 void check_fields(const Table& table, uint64_t least,
                   std::initializer_list<std::pair<const char*, bool>> given) {
@@ -63,8 +61,7 @@ void check_provided_table(const weft_strategy_api& table) {
 }
 
 void check_provided_table(const weft_shard_policy& table) {
-  check_fields(table, WEFT_END_OF(weft_shard_policy, build),
-               {{"name", table.name.data}, {"build", table.build}});
+  check_fields(table, WEFT_END_OF(weft_shard_policy, build), {{"build", table.build}});
 }
 
 void check_provided_table(const weft_checkpoint_io& table) {
@@ -90,7 +87,13 @@ void check_provided_table(const weft_tokenizer_class& table) {
 template <class KindFactory>
 void check_provided(const void* factory, const LibraryEntry& library) {
   for (const std::string& name : library.provides) {
-    const auto* table = static_cast<const KindFactory*>(factory)->find(borrow(name));
+    const auto* const kind_factory = static_cast<const KindFactory*>(factory);
+    const auto* table = [&] {
+      if constexpr (requires { kind_factory->find(borrow(name)); })
+        return kind_factory->find(borrow(name));
+      else
+        return kind_factory->find(kind_factory, borrow(name));
+    }();
     if (table == nullptr)
       refuse(Stage::kTableValidate,
              "its manifest says that it provides \"{}\", but its factory does not find that", name);
@@ -128,10 +131,11 @@ weft_query_reply negotiate(weft_plugin_query_fn query, const weft_query_request&
            view(request.host_version), request.abi_major, request.abi_minor_max,
            error.text.empty() ? "it returned " + status_name(status) + " without a reason" : error.text);
   }
-  if (reply.struct_size < sizeof(weft_query_reply) || reply.struct_size > kLargestTable) {
+  constexpr uint64_t kNeeded = WEFT_END_OF(weft_query_reply, plugin);
+  if (reply.struct_size < kNeeded || reply.struct_size > kLargestStruct) {
     refuse(Stage::kNegotiate,
            "its reply says struct_size {}, must be at least {}; set it to sizeof(weft_query_reply)",
-           reply.struct_size, sizeof(weft_query_reply));
+           reply.struct_size, kNeeded);
   }
   const uint32_t low = std::max(request.abi_minor_min, manifest.abi.minor_min);
   const uint32_t high = std::min(request.abi_minor_max, manifest.abi.minor);
@@ -162,7 +166,7 @@ void check_tables(const weft_plugin* plugin, const LibraryEntry& library) {
   if (plugin->get_factory == nullptr)
     refuse(Stage::kTableValidate, "its table weft_plugin has no get_factory");
   const std::string id = factory_id(library.kind);
-  const auto* factory = static_cast<const Factory*>(plugin->get_factory(borrow(id)));
+  const auto* factory = static_cast<const Factory*>(plugin->get_factory(plugin, borrow(id)));
   if (factory == nullptr) {
     refuse(Stage::kTableValidate, "its manifest says kind {}, but get_factory(\"{}\") is null", library.kind,
            id);

@@ -90,13 +90,14 @@ void try_negotiation(Report& report, const LoadedLibrary& library, const Manifes
 void try_tables(Report& report, const LoadedLibrary& library) {
   const weft_plugin& plugin = *library.plugin;
   report.add("has no factory of an unknown id",
-             plugin.get_factory(WEFT_STR("weft.factory.none/1")) == nullptr);
-  report.add("has no factory of the empty id", plugin.get_factory(weft_str{nullptr, 0}) == nullptr);
+             plugin.get_factory(&plugin, WEFT_STR("weft.factory.none/1")) == nullptr);
+  report.add("has no factory of the empty id", plugin.get_factory(&plugin, weft_str{nullptr, 0}) == nullptr);
   const std::string id = factory_id(library.kind);
   report.add("returns the same factory twice",
-             plugin.get_factory(borrow(id)) == plugin.get_factory(borrow(id)));
+             plugin.get_factory(&plugin, borrow(id)) == plugin.get_factory(&plugin, borrow(id)));
   if (WEFT_HAS(&plugin, weft_plugin, get_extension)) {
-    report.add("has no extension of an unknown id", plugin.get_extension(WEFT_STR("weft.none/1")) == nullptr);
+    report.add("has no extension of an unknown id",
+               plugin.get_extension(&plugin, WEFT_STR("weft.none/1")) == nullptr);
   }
 }
 

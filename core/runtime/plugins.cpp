@@ -35,7 +35,7 @@ weft_loaded load_plugin(std::string_view kind, std::string_view name) {
 }
 
 const void* find_factory(const weft_loaded& loaded, const char* id) {
-  const void* factory = loaded.plugin->get_factory(borrow(id));
+  const void* factory = loaded.plugin->get_factory(loaded.plugin, borrow(id));
   if (factory == nullptr)
     fail(WEFT_FAILED_PRECONDITION,
          "plugin {} {} ({}) has no factory \"{}\"; it was built for another version of Weft", view(loaded.id),

@@ -22,7 +22,7 @@ const device::Kind* find(std::string_view name) {
   return name == kKind.name ? &kKind : nullptr;
 }
 
-const void* find_factory(weft_str id) {
+const void* find_factory(const weft_plugin*, weft_str id) {
   static constexpr device::KindFactory kFactory = {sizeof(device::KindFactory), &find};
   return std::string_view(id.data, id.size) == device::kKindFactory ? &kFactory : nullptr;
 }

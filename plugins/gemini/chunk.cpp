@@ -8,7 +8,7 @@
 
 #include "weft/kit/flat_part.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 // Calls visit(index of the place, range) for each parameter of which this rank keeps some elements.
 template <class Visit>
@@ -178,4 +178,4 @@ void Chunk::publish(const ShardSink& sink) const {
   });
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

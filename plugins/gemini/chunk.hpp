@@ -20,7 +20,7 @@
 #include "weft/torch/pools.hpp"
 #include "weft/torch/strategy.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 struct ChunkOptions {
   Communicator group;     // each rank keeps one part
@@ -102,4 +102,4 @@ class Chunk {
   Work gathering_, summing_, saving_;
 };
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

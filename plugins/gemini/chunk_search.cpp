@@ -8,7 +8,7 @@
 
 #include "weft/error.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 namespace {
 
@@ -112,4 +112,4 @@ ChunkLayout search_chunks(const std::vector<int64_t>& sizes, int64_t ranks, cons
   return layout;
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 struct SearchOptions {
   double search_range_m = 32;    // how far to search above the smallest size, in 2^20 elements
@@ -50,4 +50,4 @@ int64_t waste(const std::vector<int64_t>& sizes, int64_t chunk_size);
 // `ranks`. Throws INVALID_ARGUMENT if the options leave no size to try.
 ChunkLayout search_chunks(const std::vector<int64_t>& sizes, int64_t ranks, const SearchOptions& options);
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

@@ -5,7 +5,7 @@
 
 #include "trace.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 namespace {
 
@@ -45,19 +45,19 @@ Gathers count_gathers(const Trace& trace, const Placement& placement, const std:
 void estimate(const GeminiOptions& options, uint32_t world_size, const weft_job_shape& job,
               weft_job_estimate& out) {
   const int64_t copies = options.replicas, ranks = world_size / copies;
-  std::vector<weft_param_shape> params(job.params, job.params + job.num_params);
-  std::stable_sort(params.begin(), params.end(), [](const weft_param_shape& a, const weft_param_shape& b) {
-    return a.first_unit < b.first_unit;
+  std::vector<const weft_param_shape*> params(job.params, job.params + job.num_params);
+  std::stable_sort(params.begin(), params.end(), [](const weft_param_shape* a, const weft_param_shape* b) {
+    return a->first_unit < b->first_unit;
   });
   std::vector<int64_t> sizes;
-  for (const weft_param_shape& param : params) sizes.push_back(param.elements);
+  for (const weft_param_shape* param : params) sizes.push_back(param->elements);
   const ChunkLayout layout = search_chunks(sizes, ranks, options.search);
   std::vector<int64_t> bytes, trained;  // by chunk: of its buffer, and elements that are not frozen
   std::vector<std::vector<size_t>> chunks_of_units(job.num_units);
   for (const ChunkPlan& plan : layout.chunks) {
     trained.push_back(0);
     for (const Place& place : plan.places) {
-      const weft_param_shape& param = params[place.parameter];
+      const weft_param_shape& param = *params[place.parameter];
       if (param.frozen == 0) trained.back() += param.elements;
       for (const size_t unit : {param.first_unit, param.last_unit}) {
         std::vector<size_t>& chunks = chunks_of_units[unit];
@@ -101,4 +101,4 @@ void estimate(const GeminiOptions& options, uint32_t world_size, const weft_job_
                   largest_parameter * job.working_size;
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

@@ -1,7 +1,6 @@
 // gemini: parameters, gradients and optimizer states are sharded over the data-parallel ranks in chunks.
 // Chunks are gathered for the units that use them, and may be offloaded to host memory at other times.
 #include <ATen/core/Tensor.h>
-#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +17,7 @@
 #include "trace.hpp"
 #include "weft/torch/strategy.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 namespace {
 
@@ -35,10 +34,11 @@ double mega(int64_t value) {
 
 class Gemini final : public Strategy {
  public:
-  void describe_mesh(weft_mesh& mesh) override {
-    chosen_ = parse(options, data_ranks(mesh));
-    mesh.size[WEFT_AXIS_REPLICA] = static_cast<uint32_t>(chosen_.replicas);
-    mesh.size[WEFT_AXIS_DATA] = data_ranks(mesh) / mesh.size[WEFT_AXIS_REPLICA];
+  void describe_mesh(const Mesh& mesh) override {
+    const uint32_t ranks = mesh.ranks_left();
+    chosen_ = parse(options, ranks);
+    mesh.set_size("replica", static_cast<uint32_t>(chosen_.replicas));
+    mesh.set_size("data", ranks / static_cast<uint32_t>(chosen_.replicas));
   }
 
   static void estimate(const Options& given, uint32_t ranks, const weft_job_shape& job,
@@ -48,7 +48,7 @@ class Gemini final : public Strategy {
 
   void configure(Training& made) override {
     std::vector<Parameter> parameters = made.parameters();
-    refuse_other_sums(parameters, made.group("samples"));
+    refuse_other_sums(parameters, made.axes("samples"));
     std::stable_sort(parameters.begin(), parameters.end(), [](const Parameter& a, const Parameter& b) {
       return a.info().first_unit < b.info().first_unit;
     });
@@ -61,11 +61,11 @@ class Gemini final : public Strategy {
     room_ = Room(chosen_.placement, made.samples(), std::move(key), chosen_.memstats);
   }
 
-  void before_forward(Unit unit) override {
-    access(unit.index(), trace_.forward(unit.index()), at::GradMode::is_enabled());
+  void before_forward(Unit unit, const Pass& pass) override {
+    access(unit.index(), trace_.forward(unit.index()), pass.purpose == WEFT_PASS_TRAINING);
   }
 
-  void after_forward(Unit unit) override {
+  void after_forward(Unit unit, const Pass& pass) override {
     const size_t index = unit.index();
     for (const Use& use : uses_[index]) chunks_[use.chunk]->set_state(use.place, TensorState::kHold);
     if (placement_.evicts) return;
@@ -73,13 +73,13 @@ class Gemini final : public Strategy {
       if (trace_.last_unit(chunk) != index) continue;
       // Backward begins with the chunks of the last unit.
       const bool next = index + 1 == trace_.units() || placement_.kept_gathered[chunk];
-      if (!at::GradMode::is_enabled() || !next) chunks_[chunk]->release();
+      if (pass.purpose != WEFT_PASS_TRAINING || !next) chunks_[chunk]->release();
     }
   }
 
-  void begin_backward(const Backward& backward) override {
+  void begin_backward(const Pass& pass) override {
     if (chosen_.accumulate) return;
-    if (!backward.synchronise)
+    if (!pass.synchronise)
       throw Error(WEFT_FAILED_PRECONDITION,
                   "gemini: accumulation and no_sync need the option enable_gradient_accumulation=true");
     for (const auto& chunk : chunks_)
@@ -89,14 +89,16 @@ class Gemini final : public Strategy {
                     "enable_gradient_accumulation=true");
   }
 
-  void before_backward(Unit unit) override { access(unit.index(), trace_.backward(unit.index()), true); }
+  void before_backward(Unit unit, const Pass&) override {
+    access(unit.index(), trace_.backward(unit.index()), true);
+  }
 
-  void gradient_ready(Parameter parameter) override {
+  void gradient_ready(Parameter parameter, const Pass&) override {
     const Use& use = place_of_[parameter.info().index];
     chunks_[use.chunk]->collect(use.place);
   }
 
-  void after_backward(Unit unit) override {
+  void after_backward(Unit unit, const Pass&) override {
     const size_t index = unit.index();
     for (const Use& use : uses_[index])
       if (chunks_[use.chunk]->state(use.place) == TensorState::kCompute)
@@ -115,7 +117,7 @@ class Gemini final : public Strategy {
     }
   }
 
-  void end_backward(const Backward&) override {
+  void end_backward(const Pass&) override {
     finish_reductions();
     for (const auto& chunk : chunks_) chunk->release();
     if (!placement_.measures || !room_.end_step(rank == 0)) return;
@@ -126,7 +128,7 @@ class Gemini final : public Strategy {
   void publish(ShardSink& sink) const override {
     for (const auto& chunk : chunks_) chunk->publish(sink);
   }
-  void values_changed() override {
+  void values_changed(uint32_t) override {
     for (const auto& chunk : chunks_) chunk->values_changed();
   }
   void zero_gradients() override {
@@ -152,7 +154,7 @@ class Gemini final : public Strategy {
     std::vector<int64_t> sizes;
     for (const Parameter& parameter : parameters) sizes.push_back(parameter.info().count);
     const auto begin = std::chrono::steady_clock::now();
-    ChunkLayout layout = search_chunks(sizes, made.communicator(1u << WEFT_AXIS_DATA).size(), chosen_.search);
+    ChunkLayout layout = search_chunks(sizes, made.communicator(made.axes("data")).size(), chosen_.search);
     const std::chrono::duration<double> span = std::chrono::steady_clock::now() - begin;
     if (chosen_.verbose && rank == 0)
       log(print(
@@ -173,9 +175,9 @@ class Gemini final : public Strategy {
       bytes.push_back(plan.size * static_cast<int64_t>(c10::elementSize(working)));
     placement_ = place(chosen_.placement, bytes);
     ChunkOptions chunk;
-    chunk.group = made.communicator(1u << WEFT_AXIS_DATA);
-    chunk.replicas = made.communicator(1u << WEFT_AXIS_REPLICA);
-    chunk.partition_axes = 1u << WEFT_AXIS_DATA;
+    chunk.group = made.communicator(made.axes("data"));
+    chunk.replicas = made.communicator(made.axes("replica"));
+    chunk.partition_axes = made.axes("data");
     chunk.made_in = chosen_.made_in;
     chunk.accumulates = chosen_.accumulate;
     const uint32_t host_pool = chosen_.pin_memory ? WEFT_POOL_PINNED : WEFT_POOL_HOST;
@@ -327,6 +329,6 @@ class Gemini final : public Strategy {
 
 }  // namespace
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini
 
-WEFT_STRATEGY(weft::gemini::Gemini, "gemini")
+WEFT_STRATEGY(weft::plugin::gemini::Gemini, "gemini")

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 namespace {
 
@@ -74,4 +74,4 @@ GeminiOptions parse(const Options& given, uint32_t world_size) {
   return options;
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

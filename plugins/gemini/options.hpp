@@ -9,7 +9,7 @@
 #include "weft/pools.h"
 #include "weft/torch/strategy.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 struct GeminiOptions {
   SearchOptions search;
@@ -24,4 +24,4 @@ struct GeminiOptions {
 // Reads the options. Throws INVALID_ARGUMENT if they contradict each other or the number of ranks.
 GeminiOptions parse(const Options& options, uint32_t world_size);
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

@@ -4,7 +4,7 @@
 
 #include "weft/error.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 namespace {
 
@@ -67,4 +67,4 @@ Placement place(const PlacementOptions& given, const std::vector<int64_t>& bytes
   return placement;
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

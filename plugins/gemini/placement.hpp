@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 // The options of the same names in Colossal-AI.
 struct PlacementOptions {
@@ -36,4 +36,4 @@ struct Placement {
 // Returns the placement of chunks that take `bytes` each while they are gathered.
 Placement place(const PlacementOptions& options, const std::vector<int64_t>& bytes);
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

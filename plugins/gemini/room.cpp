@@ -7,7 +7,7 @@
 
 #include "weft/torch/values.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 namespace {
 
@@ -87,4 +87,4 @@ int64_t Room::margin() const {
                                  : std::max<int64_t>(0, steady_capacity() - statistics_.most_in_use);
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

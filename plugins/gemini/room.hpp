@@ -9,7 +9,7 @@
 #include "statistics.hpp"
 #include "weft/torch/pools.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 class Room {
  public:
@@ -45,4 +45,4 @@ class Room {
   bool sampling_ = false, warming_up_ = true;
 };
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

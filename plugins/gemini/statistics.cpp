@@ -12,7 +12,7 @@
 
 #include "weft/error.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 std::optional<Statistics> read_statistics(const std::string& path, const StatisticsKey& key) {
   std::ifstream file(path);
@@ -57,4 +57,4 @@ void write_statistics(const std::string& path, const StatisticsKey& key, const S
   throw Error(WEFT_RESOURCE_EXHAUSTED, "gemini: memstats \"" + path + "\" cannot be written: " + problem);
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 struct Statistics {
   std::vector<int64_t> computing;  // peak bytes without chunks, by operation of the trace
@@ -27,4 +27,4 @@ std::optional<Statistics> read_statistics(const std::string& path, const Statist
 // Writes a file completely or not at all.
 void write_statistics(const std::string& path, const StatisticsKey& key, const Statistics& statistics);
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

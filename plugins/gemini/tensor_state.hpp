@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 enum class TensorState : uint8_t {
   kFree,               // the chunk is not gathered
@@ -39,4 +39,4 @@ inline bool may_become(TensorState from, TensorState to) {
   return false;
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

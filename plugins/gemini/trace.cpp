@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 Trace::Trace(std::vector<std::vector<size_t>> chunks_of_units, size_t chunks)
     : chunks_of_units_(std::move(chunks_of_units)), users_(chunks) {
@@ -38,4 +38,4 @@ std::optional<size_t> Trace::needed_last(const std::vector<size_t>& candidates, 
   return last;
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 class Trace {
  public:
@@ -42,4 +42,4 @@ class Trace {
   std::vector<std::vector<size_t>> users_;  // the units that use each chunk, ascending
 };
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

@@ -6,18 +6,20 @@
 #include "weft/kit/whole_gradients.hpp"
 #include "weft/kit/zero_redundancy.hpp"
 
+using namespace weft::plugin;
+
 namespace {
 
-class HybridParallel final : public weft::kit::DataParallelStrategy<HybridParallel> {
+class HybridParallel final : public kit::DataParallelStrategy<HybridParallel> {
  public:
-  static std::unique_ptr<weft::kit::DataAxis> data_axis(const weft::Options& options) {
+  static std::unique_ptr<kit::DataAxis> data_axis(const Options& options) {
     if (options.get<int64_t>("zero_stage") == 0)
-      return weft::kit::WholeGradients::from_options(options, "ddp_bucket_cap_mb");
-    return weft::kit::ZeroRedundancy::from_options(options, "zero_stage", "zero_bucket_size_in_m");
+      return kit::WholeGradients::from_options(options, "ddp_bucket_cap_mb");
+    return kit::ZeroRedundancy::from_options(options, "zero_stage", "zero_bucket_size_in_m");
   }
 
-  void describe_mesh(weft_mesh& mesh) override {
-    weft::kit::ZeroRedundancy::check_mesh(mesh, options, "hybrid_parallel", "zero_stage");
+  void describe_mesh(const Mesh& mesh) override {
+    kit::ZeroRedundancy::check_mesh(mesh, options, "hybrid_parallel", "zero_stage");
     DataParallelStrategy::describe_mesh(mesh);
   }
 };

@@ -2,12 +2,14 @@
 // gradients are all-reduced in buckets while backward runs.
 #include "weft/kit/whole_gradients.hpp"
 
+using namespace weft::plugin;
+
 namespace {
 
-class DistributedDataParallel final : public weft::kit::DataParallelStrategy<DistributedDataParallel> {
+class DistributedDataParallel final : public kit::DataParallelStrategy<DistributedDataParallel> {
  public:
-  static std::unique_ptr<weft::kit::DataAxis> data_axis(const weft::Options& options) {
-    return weft::kit::WholeGradients::from_options(options, "bucket_cap_mb");
+  static std::unique_ptr<kit::DataAxis> data_axis(const Options& options) {
+    return kit::WholeGradients::from_options(options, "bucket_cap_mb");
   }
 };
 

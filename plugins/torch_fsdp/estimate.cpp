@@ -7,7 +7,7 @@
 
 #include "settings.hpp"
 
-namespace torch_fsdp {
+namespace weft::plugin::torch_fsdp {
 
 namespace {
 
@@ -17,7 +17,7 @@ using Key = std::tuple<size_t, size_t, bool>;
 std::map<Key, int64_t> flat_buffers(const weft_job_shape& job, const std::vector<size_t>& wrap_of) {
   std::map<Key, int64_t> elements;
   for (uint64_t i = 0; i < job.num_params; ++i) {
-    const weft_param_shape& param = job.params[i];
+    const weft_param_shape& param = *job.params[i];
     elements[{wrap_of[param.first_unit], wrap_of[param.last_unit], param.frozen != 0}] += param.elements;
   }
   return elements;
@@ -25,18 +25,18 @@ std::map<Key, int64_t> flat_buffers(const weft_job_shape& job, const std::vector
 
 std::vector<size_t> wraps_of(const weft_job_shape& job, const Settings& settings) {
   std::vector<int64_t> own(job.num_units);
-  for (uint64_t i = 0; i < job.num_params; ++i) own[job.params[i].first_unit] += job.params[i].elements;
+  for (uint64_t i = 0; i < job.num_params; ++i) own[job.params[i]->first_unit] += job.params[i]->elements;
   return wrap_units(own, settings);
 }
 
 }  // namespace
 
-void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
+void estimate(const Options& options, uint32_t world_size, const weft_job_shape& job,
               weft_job_estimate& out) {
   const Settings settings = Settings::read(options, world_size);
   if (!settings.ignored_modules.empty())
-    throw weft::Error(WEFT_UNIMPLEMENTED,
-                      "torch_fsdp: an estimate knows shapes only, so none with ignored_modules");
+    throw Error(WEFT_UNIMPLEMENTED,
+                "torch_fsdp: an estimate knows shapes only, so none with ignored_modules");
   const int64_t ranks = settings.group_size(world_size), replicas = world_size / ranks;
   const int64_t reduced = settings.reduce_dtype
                               ? static_cast<int64_t>(c10::elementSize(*settings.reduce_dtype))
@@ -71,4 +71,4 @@ void estimate(const weft::Options& options, uint32_t world_size, const weft_job_
   if (settings.offloads) out.transient += 2 * largest / ranks * job.master_size;  // on the way to the host
 }
 
-}  // namespace torch_fsdp
+}  // namespace weft::plugin::torch_fsdp

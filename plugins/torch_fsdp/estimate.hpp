@@ -3,9 +3,8 @@
 
 #include "weft/torch/strategy.hpp"
 
-namespace torch_fsdp {
+namespace weft::plugin::torch_fsdp {
 
-void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
-              weft_job_estimate& out);
+void estimate(const Options& options, uint32_t world_size, const weft_job_shape& job, weft_job_estimate& out);
 
-}  // namespace torch_fsdp
+}  // namespace weft::plugin::torch_fsdp

@@ -5,18 +5,18 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-namespace torch_fsdp {
+namespace weft::plugin::torch_fsdp {
 
 namespace {
 
 using nlohmann::json;
 
 [[noreturn]] void refuse(weft_status status, const std::string& what) {
-  throw weft::Error(status, "torch_fsdp: " + what);
+  throw Error(status, "torch_fsdp: " + what);
 }
 
 at::ScalarType dtype_of(const std::string& key, const json& value) {
-  const auto dtype = value.is_string() ? weft::dtype_named(value.get<std::string>()) : std::nullopt;
+  const auto dtype = value.is_string() ? dtype_named(value.get<std::string>()) : std::nullopt;
   if (!dtype)
     refuse(WEFT_INVALID_ARGUMENT,
            "mixed_precision: " + key + " is " + value.dump() + ", must be fp32, fp64, bf16 or fp16");
@@ -38,7 +38,7 @@ void read_mixed_precision(const json& object, Settings& settings) {
   }
 }
 
-void refuse_what_has_no_meaning_here(const weft::Options& options) {
+void refuse_what_has_no_meaning_here(const Options& options) {
   if (const auto group = options.get<std::string>("process_group"); group != "world")
     refuse(WEFT_UNIMPLEMENTED,
            "process_group is \"" + group +
@@ -53,7 +53,7 @@ void refuse_what_has_no_meaning_here(const weft::Options& options) {
             "choose its values, and leave the option out");
 }
 
-uint32_t hybrid_size(const weft::Options& options, bool hybrid, uint32_t world_size) {
+uint32_t hybrid_size(const Options& options, bool hybrid, uint32_t world_size) {
   const auto size = options.get<int64_t>("hybrid_shard_size");
   if (hybrid && (size == 0 || world_size % size != 0))
     refuse(WEFT_INVALID_ARGUMENT, "HYBRID_SHARD needs a hybrid_shard_size that divides the " +
@@ -63,7 +63,7 @@ uint32_t hybrid_size(const weft::Options& options, bool hybrid, uint32_t world_s
 
 }  // namespace
 
-Settings Settings::read(const weft::Options& options, uint32_t world_size) {
+Settings Settings::read(const Options& options, uint32_t world_size) {
   refuse_what_has_no_meaning_here(options);
   static const std::map<std::string, Sharding> kShardings = {{"FULL_SHARD", Sharding::kFull},
                                                              {"SHARD_GRAD_OP", Sharding::kGradOp},
@@ -114,4 +114,4 @@ std::vector<size_t> wrap_units(const std::vector<int64_t>& elements, const Setti
   return wraps;
 }
 
-}  // namespace torch_fsdp
+}  // namespace weft::plugin::torch_fsdp

@@ -10,7 +10,7 @@
 
 #include "weft/torch/strategy.hpp"
 
-namespace torch_fsdp {
+namespace weft::plugin::torch_fsdp {
 
 enum class Sharding { kFull, kGradOp, kNone, kHybrid };
 enum class Prefetch { kNone, kBefore, kAfter };
@@ -29,7 +29,7 @@ struct Settings {
   bool mixes_frozen = false;
 
   // Reads the options. Throws INVALID_ARGUMENT or UNIMPLEMENTED, naming the option.
-  static Settings read(const weft::Options& options, uint32_t world_size);
+  static Settings read(const Options& options, uint32_t world_size);
 
   bool reshard_after_forward() const { return sharding == Sharding::kFull || sharding == Sharding::kHybrid; }
   // Returns how many ranks shard the model; the other ranks hold replicas.
@@ -40,4 +40,4 @@ struct Settings {
 // the index of its group for each unit.
 std::vector<size_t> wrap_units(const std::vector<int64_t>& elements, const Settings& settings);
 
-}  // namespace torch_fsdp
+}  // namespace weft::plugin::torch_fsdp

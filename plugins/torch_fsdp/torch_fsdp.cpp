@@ -2,7 +2,6 @@
 // part of every parameter. Units that are wrapped together are all-gathered when they run, and their
 // gradients are reduce-scattered during backward.
 #include <ATen/core/Tensor.h>
-#include <c10/core/GradMode.h>
 
 #include <deque>
 #include <map>
@@ -16,27 +15,25 @@
 #include "weft/kit/flat_shard.hpp"
 #include "weft/torch/strategy.hpp"
 
-namespace torch_fsdp {
+namespace weft::plugin::torch_fsdp {
 
 namespace {
 
-constexpr uint32_t kReplicas = 1u << WEFT_AXIS_REPLICA;
-
-class FullyShardedDataParallel final : public weft::Strategy {
+class FullyShardedDataParallel final : public Strategy {
  public:
-  void describe_mesh(weft_mesh& mesh) override {
-    const uint32_t ranks = data_ranks(mesh);
+  void describe_mesh(const Mesh& mesh) override {
+    const uint32_t ranks = mesh.ranks_left();
     settings_ = Settings::read(options, ranks);
     // With NO_SHARD all ranks are on the data axis, too, although each holds the whole model.
     const bool hybrid = settings_.sharding == Sharding::kHybrid;
-    mesh.size[WEFT_AXIS_DATA] = hybrid ? settings_.hybrid_size : ranks;
-    mesh.size[WEFT_AXIS_REPLICA] = hybrid ? ranks / settings_.hybrid_size : 1;
+    mesh.set_size("data", hybrid ? settings_.hybrid_size : ranks);
+    mesh.set_size("replica", hybrid ? ranks / settings_.hybrid_size : 1);
   }
 
-  void configure(weft::Training& training) override {
+  void configure(Training& training) override {
     make_wraps(training.units());
     make_shards(training);
-    const weft::Communicator samples = training.samples();
+    const Communicator samples = training.samples();
     for (Shard& shard : shards_) {
       const at::ScalarType working = shard.flat.dtype();
       shard.flat.close(layout(training, shard), settings_.reduce_dtype.value_or(working));
@@ -50,31 +47,31 @@ class FullyShardedDataParallel final : public weft::Strategy {
     }
   }
 
-  void before_forward(weft::Unit unit) override {
+  void before_forward(Unit unit, const Pass&) override {
     const size_t wrap = wrap_of_[unit.index()];
     gather(wrap);
     if (settings_.forward_prefetch && unit.index() == wraps_[wrap].first) prefetch(wrap, 1);
   }
-  void after_forward(weft::Unit unit) override {
+  void after_forward(Unit unit, const Pass& pass) override {
     const size_t wrap = wrap_of_[unit.index()];
     if (unit.index() != wraps_[wrap].last) return;
     // Backward is next and begins with the last wrap.
-    const bool needed =
-        at::GradMode::is_enabled() && (!settings_.reshard_after_forward() || wrap + 1 == wraps_.size());
+    const bool needed = pass.purpose == WEFT_PASS_TRAINING &&
+                        (!settings_.reshard_after_forward() || wrap + 1 == wraps_.size());
     for (Shard* shard : wraps_[wrap].shards)
       if (shard->last == wrap && !needed) shard->flat.release();
   }
 
-  void begin_backward(const weft::Backward& backward) override { synchronise_ = backward.synchronise; }
-  void before_backward(weft::Unit unit) override {
+  void begin_backward(const Pass& pass) override { synchronise_ = pass.synchronise; }
+  void before_backward(Unit unit, const Pass&) override {
     const size_t wrap = wrap_of_[unit.index()];
     gather(wrap);
     if (settings_.backward == Prefetch::kBefore && unit.index() == wraps_[wrap].last) prefetch(wrap, -1);
   }
-  void gradient_ready(weft::Parameter parameter) override {
+  void gradient_ready(Parameter parameter, const Pass&) override {
     shard_of_.at(parameter.get())->flat.collect(parameter);
   }
-  void after_backward(weft::Unit unit) override {
+  void after_backward(Unit unit, const Pass&) override {
     const size_t wrap = wrap_of_[unit.index()];
     if (unit.index() != wraps_[wrap].first) return;
     // SHARD_GRAD_OP keeps gathered parameters between backwards under no_sync, too.
@@ -86,26 +83,26 @@ class FullyShardedDataParallel final : public weft::Strategy {
     for (Shard* shard : wraps_[wrap].shards)
       if (shard->first == wrap && !shard->flat.frozen()) reduce(*shard);
   }
-  void end_backward(const weft::Backward&) override { finish_reductions(); }
+  void end_backward(const Pass&) override { finish_reductions(); }
 
-  void publish(weft::ShardSink& sink) const override {
+  void publish(ShardSink& sink) const override {
     for (const Shard& shard : shards_) shard.flat.publish(sink);
   }
-  void values_changed() override {
+  void values_changed(uint32_t) override {
     for (Shard& shard : shards_) shard.flat.release();
   }
   void zero_gradients() override {
     for (Shard& shard : shards_) shard.flat.zero();
   }
 
-  static void estimate(const weft::Options& options, uint32_t world_size, const weft_job_shape& job,
+  static void estimate(const Options& options, uint32_t world_size, const weft_job_shape& job,
                        weft_job_estimate& out) {
     torch_fsdp::estimate(options, world_size, job, out);
   }
 
  private:
   struct Shard {
-    weft::kit::FlatShard flat;
+    kit::FlatShard flat;
     size_t first = 0, last = 0;  // the first and the last wrap that use it
     bool ignored = false;
     uint32_t gradient_axes = 0;  // of its parameters
@@ -117,26 +114,26 @@ class FullyShardedDataParallel final : public weft::Strategy {
   };
 
   // Shards a buffer over all axes of its gradient_axes but the replica axis.
-  weft::kit::FlatShardLayout layout(const weft::Training& training, const Shard& shard) const {
+  kit::FlatShardLayout layout(const Training& training, const Shard& shard) const {
     const uint32_t home = settings_.offloads ? WEFT_POOL_OFFLOAD : WEFT_POOL_ACCELERATOR;
     if (shard.ignored || settings_.sharding == Sharding::kNone)
       return {training.communicator(0), training.communicator(shard.gradient_axes), 0, home};
-    const uint32_t divided = shard.gradient_axes & ~kReplicas;
-    return {training.communicator(divided), training.communicator(shard.gradient_axes & kReplicas), divided,
-            home};
+    const uint32_t replicas = shard.gradient_axes & training.axes("replica");
+    const uint32_t divided = shard.gradient_axes & ~replicas;
+    return {training.communicator(divided), training.communicator(replicas), divided, home};
   }
 
-  void make_wraps(const std::vector<weft::Unit>& units) {
+  void make_wraps(const std::vector<Unit>& units) {
     std::vector<int64_t> elements;
-    for (const weft::Unit& unit : units) {
+    for (const Unit& unit : units) {
       elements.push_back(0);
-      for (const weft::Parameter& parameter : unit.parameters())
+      for (const Parameter& parameter : unit.parameters())
         if (const weft_param_info info = parameter.info(); info.first_unit == unit.index())
           elements.back() += info.count;
     }
     wrap_of_ = wrap_units(elements, settings_);
     wraps_.resize(wrap_of_.back() + 1);
-    for (const weft::Unit& unit : units) {
+    for (const Unit& unit : units) {
       Wrap& wrap = wraps_[wrap_of_[unit.index()]];
       if (unit.index() == 0 || wrap_of_[unit.index() - 1] != wrap_of_[unit.index()])
         wrap.first = unit.index();
@@ -146,23 +143,23 @@ class FullyShardedDataParallel final : public weft::Strategy {
 
   // Creates one shard for each set of wraps that use the same parameters, so that a tied weight is gathered
   // for each of its users.
-  void make_shards(const weft::Training& training) {
+  void make_shards(const Training& training) {
     using Users = std::vector<size_t>;
     std::map<std::tuple<Users, bool, uint32_t, uint32_t, bool>, Shard*> made;
-    const std::vector<weft::Unit> units = training.units();
+    const std::vector<Unit> units = training.units();
     std::vector<bool> known(settings_.ignored_modules.size());
-    for (const weft::Parameter& parameter : training.parameters()) {
+    for (const Parameter& parameter : training.parameters()) {
       const weft_param_info info = parameter.info();
       Users users;
-      for (const weft::Unit& unit : units)
+      for (const Unit& unit : units)
         if (parameter.used_by(unit) && (users.empty() || users.back() != wrap_of_[unit.index()]))
           users.push_back(wrap_of_[unit.index()]);
-      const bool ignored = is_ignored(weft::text(info.name), known), frozen = info.frozen != 0;
+      const bool ignored = is_ignored(text(info.name), known), frozen = info.frozen != 0;
       const auto key = [&](bool f) {
         return std::tuple(users, ignored, info.gradient_axes, info.working_dtype, f);
       };
       if (!settings_.mixes_frozen && !ignored && made.contains(key(!frozen)))
-        refuse(weft::text(info.name) + (frozen ? " is frozen and others" : " is trainable and others") +
+        refuse(text(info.name) + (frozen ? " is frozen and others" : " is trainable and others") +
                " of its unit are not, but both would be one flat parameter; set use_orig_params=true");
       Shard*& shard = made[key(frozen)];
       if (shard == nullptr) {
@@ -220,7 +217,7 @@ class FullyShardedDataParallel final : public weft::Strategy {
   }
 
   [[noreturn]] static void refuse(const std::string& what) {
-    throw weft::Error(WEFT_INVALID_ARGUMENT, "torch_fsdp: " + what);
+    throw Error(WEFT_INVALID_ARGUMENT, "torch_fsdp: " + what);
   }
 
   Settings settings_;
@@ -234,6 +231,6 @@ class FullyShardedDataParallel final : public weft::Strategy {
 
 }  // namespace
 
-}  // namespace torch_fsdp
+}  // namespace weft::plugin::torch_fsdp
 
-WEFT_STRATEGY(torch_fsdp::FullyShardedDataParallel, "torch_fsdp")
+WEFT_STRATEGY(weft::plugin::torch_fsdp::FullyShardedDataParallel, "torch_fsdp")

@@ -1,6 +1,7 @@
 /* The shard policy of BERT: BertModel and its heads. Weights are (out, in); q, k and v share one input. The
  * pooler, the transform before the decoder and the small heads (classifier, qa_outputs, seq_relationship)
  * have no entry and are replicated. */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 /* clang-format off */

@@ -1,6 +1,7 @@
 /* The shard policy of Bloom: BloomModel and its heads. query_key_value has q, k and v of each head side by
  * side, so that heads are its only parts. The small heads (score, classifier, qa_outputs) have no entry and
  * are replicated. */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 /* clang-format off */

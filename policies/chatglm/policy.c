@@ -1,6 +1,7 @@
 /* The shard policy of ChatGLM2. query_key_value has grouped queries, then keys, then values; without groups,
  * every head has its query, key and value. Several ranks hold the same key and value heads if there are fewer
  * of these than ranks. dense_h_to_4h has the gate, then what it multiplies. */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 /* clang-format off */

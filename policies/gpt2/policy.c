@@ -1,6 +1,7 @@
 /* The shard policy of GPT-2: GPT2Model and its heads. Weights are (in, out), as in Conv1D, and c_attn is a
  * fused projection to q, k and v. The small heads (score, classifier, qa_outputs, multiple_choice_head) have
  * no entry and are replicated. */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 /* clang-format off */

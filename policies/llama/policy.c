@@ -2,6 +2,7 @@
  * this file. With grouped-query attention, several ranks hold the same key and value heads if there are fewer
  * of these than ranks. q, k and v share one input, and so do gate and up. The small heads (score, qa_outputs)
  * have no entry and are replicated. */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 #define SHARED TEXT("input", "shared")

@@ -2,6 +2,7 @@
  * width of the embeddings are replicated: project_in reads a part of the positions where sequences are split
  * over the tensor axis; project_out follows their end. The small heads (score, qa_outputs) have no entry and
  * are replicated too. */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 /* clang-format off */

@@ -1,5 +1,6 @@
 /* The shard policy of T5: an encoder, and a decoder except in T5EncoderModel and T5ForTokenClassification.
  * Weights are (out, in). The small classifier has no entry and is replicated. */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 /* clang-format off */

@@ -2,6 +2,7 @@
  * of all positions, because the patches' convolution is small; sequences are split after them. The heads
  * (pooler, classifier, decoder) have no entry and are replicated: they read the class token or all patches.
  */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 #define LAYER "encoder.layer.*."

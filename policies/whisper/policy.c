@@ -2,6 +2,7 @@
  * WhisperForAudioClassification. Weights are (out, in). Every rank computes the convolutions and positions of
  * the whole encoder, because they are small; its sequence is split after them. The head of audio
  * classification (projector, classifier, layer_mix) has no entry and is replicated. */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 #define LAYER "*.layers.*."

@@ -1,5 +1,6 @@
 /* A custom shard policy for GPT-2 that splits only the MLPs, which hold two thirds of the weights of a block.
  * `weft train ... --strategy hybrid_parallel -o tp_size=2 -o custom_policy=mlp_only` */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 static weft_status build(WEFT_POLICY_ARGUMENTS) {
@@ -7,8 +8,6 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
    * ranks. */
   ON("h.*.mlp.c_fc", "weft.linear_column/1", TEXT("layout", "in_out"));
   ON("h.*.mlp.c_proj", "weft.linear_row/1", TEXT("layout", "in_out"));
-  (void)parallel;
-  (void)model;
   return WEFT_OK;
 }
 

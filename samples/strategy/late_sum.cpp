@@ -7,26 +7,28 @@
 #include <weft/kit/whole_values.hpp>
 #include <weft/torch/strategy.hpp>
 
+using namespace weft::plugin;
+
 namespace {
 
-class LateSum final : public weft::Strategy {
+class LateSum final : public Strategy {
  public:
-  void configure(weft::Training& training) override {
+  void configure(Training& training) override {
     data_ = training.samples();
     values_.build(training);
   }
 
   // Several synchronised backwards may come before one step. Their gradients add up, and what an earlier one
   // has summed must count once in the next sum: one rank keeps it.
-  void begin_backward(const weft::Backward&) override {
+  void begin_backward(const Pass&) override {
     if (summed_ && data_.rank() != 0) forget();
     summed_ = false;
   }
 
   // The host has divided the loss by the global number of labels, so the sum over ranks is the gradient.
-  void end_backward(const weft::Backward& backward) override {
-    if (!backward.synchronise) return;
-    for (const weft::Parameter& parameter : values_.parameters()) {
+  void end_backward(const Pass& pass) override {
+    if (!pass.synchronise) return;
+    for (const Parameter& parameter : values_.parameters()) {
       at::Tensor& gradient = parameter.gradient();
       if (parameter.info().frozen) continue;
       if (!gradient.defined()) gradient = at::zeros_like(parameter.tensor());
@@ -34,11 +36,10 @@ class LateSum final : public weft::Strategy {
       data_.all_reduce(gradient).wait();
     }
     summed_ = true;
-    if (options.get<bool>("chatty"))
-      weft::host.host->log(WEFT_LOG_INFO, weft::str("late_sum"), weft::str("summed"));
+    if (options.get<bool>("chatty")) host.host->log(WEFT_LOG_INFO, str("late_sum"), str("summed"));
   }
 
-  void publish(weft::ShardSink& sink) const override { values_.publish(sink); }
+  void publish(ShardSink& sink) const override { values_.publish(sink); }
   void zero_gradients() override {
     forget();
     summed_ = false;
@@ -46,12 +47,12 @@ class LateSum final : public weft::Strategy {
 
  private:
   void forget() {
-    for (const weft::Parameter& parameter : values_.parameters()) parameter.gradient().reset();
+    for (const Parameter& parameter : values_.parameters()) parameter.gradient().reset();
   }
 
-  weft::Communicator data_;
-  weft::kit::WholeValues values_;  // from the kit: every rank holds all parameters
-  bool summed_ = false;            // whether the gradients are sums over the ranks
+  Communicator data_;
+  kit::WholeValues values_;  // from the kit: every rank holds all parameters
+  bool summed_ = false;      // whether the gradients are sums over the ranks
 };
 
 }  // namespace

@@ -69,7 +69,8 @@ static weft_status divide(weft_folder_tokenizer* tokenizer, uint64_t size, const
   return tokenizer->count > 0 ? WEFT_OK : refuse(error, WEFT_DATA_LOSS, path, "is empty");
 }
 
-static weft_status open_folder(weft_str folder, weft_folder_tokenizer** own, weft_error* error) {
+static weft_status open_folder(const weft_tokenizer_class* tokenizer_class, weft_str name, weft_str folder,
+                               weft_folder_tokenizer** own, weft_error* error) {
   enum { kLongest = 1 << 16 };
   char path[4096];
   weft_folder_tokenizer* tokenizer = NULL;
@@ -141,8 +142,9 @@ static weft_str file_name(const weft_folder_tokenizer* tokenizer, uint64_t index
   return index == 0 ? WEFT_STR("characters.txt") : (weft_str){NULL, 0};
 }
 
-static const weft_tokenizer_class* find_class(weft_str name) {
+static const weft_tokenizer_class* find_class(const weft_tokenizer_factory* factory, weft_str name) {
   static const weft_tokenizer_class kClass = {sizeof(weft_tokenizer_class),
+                                              NULL,
                                               open_folder,
                                               close_tokenizer,
                                               encode,
@@ -157,7 +159,7 @@ static const weft_tokenizer_class* find_class(weft_str name) {
   return name.size == kName.size && memcmp(name.data, kName.data, name.size) == 0 ? &kClass : NULL;
 }
 
-static const void* get_factory(weft_str id) {
+static const void* get_factory(const weft_plugin* plugin, weft_str id) {
   static const weft_tokenizer_factory kFactory = {sizeof(weft_tokenizer_factory), find_class};
   static const weft_str kId = {WEFT_FACTORY_TOKENIZER, sizeof(WEFT_FACTORY_TOKENIZER) - 1};
   return id.size == kId.size && memcmp(id.data, kId.data, id.size) == 0 ? &kFactory : NULL;

@@ -51,7 +51,12 @@ int main(int argc, char** argv) {
   CHECK(weft_data_open(runtime, model, str(argv[2]), WEFT_STR("{\"batch_size\": 8, \"sequence_length\": 64}"),
                        &data, error));
   CHECK(weft_booster_create(runtime, str(options), &booster, error));
-  CHECK(weft_booster_boost(booster, model, optimizer, NULL, data, scheduler, &job, error));
+  const weft_boost_arguments arguments = {.struct_size = sizeof(arguments),
+                                          .model = model,
+                                          .optimizer = optimizer,
+                                          .data = data,
+                                          .scheduler = scheduler};
+  CHECK(weft_booster_boost(booster, &arguments, &job, error));
 
   while (step.index < 30) {
     status = weft_job_next(job, &step, error);

@@ -7,6 +7,7 @@
 #include <weft/comm.h>
 #include <weft/generation.h>
 #include <weft/host.h>
+#include <weft/mesh.h>
 #include <weft/plugin.h>
 #include <weft/pools.h>
 #include <weft/runtime.h>

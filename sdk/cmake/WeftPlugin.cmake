@@ -11,7 +11,9 @@
 #   weft_plugin_library(my_family KIND shard_policy TIER c PROVIDES my_family SOURCES policy.c)
 #   weft_plugin_library(my_family KIND model TIER native PROVIDES MyModel MyLMHeadModel SOURCES model.cpp)
 #
-# weft_add_plugin(<id> [MANIFEST plugin.json.in] [OUTPUT_DIRECTORY dir] [NO_INSTALL] [<library arguments>])
+# weft_add_plugin(<id> [MANIFEST plugin.json.in] [OUTPUT_DIRECTORY dir] [ABI_MINOR_MIN n] [NO_INSTALL] [<library arguments>])
+#   ABI_MINOR_MIN is the minor of the oldest host that has what the plugin uses without asking for it with WEFT_HAS; the
+#   oldest that the headers describe if it is not given.
 #   The result is <dir>/<id>/<version>/ with the libraries and plugin.json (with ABI range, libtorch tag, SHA-256 of each
 #   library); <dir> is lib/weft/<abi-major>/plugins of the build tree, and of the prefix after installation. Target
 #   weft_plugin_<id> makes all of it. Test plugin.<id>.abi checks what the libraries export and need, test
@@ -24,7 +26,8 @@
 include_guard(GLOBAL)
 
 function(weft_add_plugin id)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "MANIFEST;OUTPUT_DIRECTORY;KIND;TIER" "SOURCES;PROVIDES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "MANIFEST;OUTPUT_DIRECTORY;ABI_MINOR_MIN;KIND;TIER"
+    "SOURCES;PROVIDES;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "weft_add_plugin(${id}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -65,6 +68,14 @@ function(weft_add_plugin id)
     endif()
   endforeach()
 
+  if(NOT DEFINED arg_ABI_MINOR_MIN)
+    set(arg_ABI_MINOR_MIN ${WEFT_PLUGIN_ABI_MINOR_OLDEST_})
+  elseif(NOT arg_ABI_MINOR_MIN MATCHES "^[0-9]+$" OR arg_ABI_MINOR_MIN LESS WEFT_PLUGIN_ABI_MINOR_OLDEST_
+         OR arg_ABI_MINOR_MIN GREATER WEFT_PLUGIN_ABI_MINOR_)
+    message(FATAL_ERROR "weft_add_plugin(${id}): ABI_MINOR_MIN is \"${arg_ABI_MINOR_MIN}\", must be from "
+      "${WEFT_PLUGIN_ABI_MINOR_OLDEST_} to ${WEFT_PLUGIN_ABI_MINOR_}, the minors that these headers describe")
+  endif()
+
   set(below lib/weft/${WEFT_PLUGIN_ABI_MAJOR_}/plugins)
   if(NOT arg_OUTPUT_DIRECTORY)
     set(arg_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${below})
@@ -72,7 +83,8 @@ function(weft_add_plugin id)
   set(output ${arg_OUTPUT_DIRECTORY}/${id}/${version_value})
   add_custom_target(weft_plugin_${id} ALL DEPENDS ${output}/plugin.json)
   set_target_properties(weft_plugin_${id} PROPERTIES
-    WEFT_VERSION "${version_value}" WEFT_OUTPUT "${output}" WEFT_FOLDER "${folder}" WEFT_LIBRARIES "")
+    WEFT_VERSION "${version_value}" WEFT_OUTPUT "${output}" WEFT_FOLDER "${folder}" WEFT_LIBRARIES ""
+    WEFT_ABI_MINOR_MIN ${arg_ABI_MINOR_MIN})
   if(NOT arg_NO_INSTALL)
     set_target_properties(weft_plugin_${id} PROPERTIES WEFT_INSTALL ${below}/${id}/${version_value})
   endif()
@@ -118,7 +130,9 @@ function(weft_plugin_library id)
   if(TARGET weft_warnings)
     target_link_libraries(${target} PRIVATE weft_warnings)
   endif()
-  target_compile_definitions(${target} PRIVATE WEFT_PLUGIN_ID="${id}" WEFT_PLUGIN_VERSION="${version}")
+  get_target_property(minor_min weft_plugin_${id} WEFT_ABI_MINOR_MIN)
+  target_compile_definitions(${target} PRIVATE WEFT_PLUGIN_ID="${id}" WEFT_PLUGIN_VERSION="${version}"
+    WEFT_PLUGIN_ABI_MINOR_MIN=${minor_min})
   weft_plugin_tier_(${target} ${arg_TIER})
   weft_plugin_note_(${target} ${id} ${version} ${arg_TIER})
   weft_plugin_link_(${target})
@@ -159,8 +173,9 @@ function(weft_plugin_tier_ target tier)
 endfunction()
 
 function(weft_plugin_note_ target id version tier)
+  get_target_property(minor_min weft_plugin_${id} WEFT_ABI_MINOR_MIN)
   set(lines "id=${id}" "version=${version}" "tier=${tier}"
-    "abi=${WEFT_PLUGIN_ABI_MAJOR_}.${WEFT_PLUGIN_ABI_MINOR_}-${WEFT_PLUGIN_ABI_MINOR_}")
+    "abi=${WEFT_PLUGIN_ABI_MAJOR_}.${minor_min}-${WEFT_PLUGIN_ABI_MINOR_}")
   list(JOIN lines "\\n" text)
   if(NOT tier STREQUAL "c")
     string(APPEND text "\\ntorch=${WEFT_TORCH_TAG}")
@@ -204,14 +219,14 @@ endfunction()
 
 # Called at the end of the folder: the manifest, the test, the installation.
 function(weft_finish_plugin_ id)
-  foreach(property LIBRARIES OUTPUT FOLDER INSTALL)
+  foreach(property LIBRARIES OUTPUT FOLDER INSTALL ABI_MINOR_MIN)
     get_target_property(${property} weft_plugin_${id} WEFT_${property})
   endforeach()
   if(NOT LIBRARIES)
     message(FATAL_ERROR "weft_add_plugin(${id}): it has no library; give SOURCES, or call weft_plugin_library(${id} ...)")
   endif()
   weft_read_abi_version_()
-  set(recipe "set(abi [==[{\"major\": ${WEFT_PLUGIN_ABI_MAJOR_}, \"minor_min\": ${WEFT_PLUGIN_ABI_MINOR_}, ")
+  set(recipe "set(abi [==[{\"major\": ${WEFT_PLUGIN_ABI_MAJOR_}, \"minor_min\": ${ABI_MINOR_MIN}, ")
   string(APPEND recipe "\"minor\": ${WEFT_PLUGIN_ABI_MINOR_}}]==])\n")
   set(checks "")
   set(files "")
@@ -259,13 +274,13 @@ function(weft_finish_plugin_ id)
   endif()
 endfunction()
 
-# Sets WEFT_PLUGIN_ABI_MAJOR_ and WEFT_PLUGIN_ABI_MINOR_ from the header that the plugin is compiled with.
+# Sets WEFT_PLUGIN_ABI_MAJOR_, WEFT_PLUGIN_ABI_MINOR_ and WEFT_PLUGIN_ABI_MINOR_OLDEST_ from the header that the plugin is compiled with.
 function(weft_read_abi_version_)
   foreach(include ${WEFT_INCLUDE_DIR} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include
           ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../include)
     set(header ${include}/weft/abi_version.h)
     if(EXISTS ${header})
-      foreach(part MAJOR MINOR)
+      foreach(part MAJOR MINOR MINOR_OLDEST)
         file(STRINGS ${header} line REGEX "define WEFT_ABI_${part} ")
         string(REGEX REPLACE ".*WEFT_ABI_${part} ([0-9]+).*" "\\1" number "${line}")
         set(WEFT_PLUGIN_ABI_${part}_ ${number} PARENT_SCOPE)

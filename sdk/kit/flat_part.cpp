@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 OwnRange own_range(int64_t part_begin, int64_t part_count, int64_t offset, int64_t count) {
   const int64_t begin = std::max(part_begin, offset);
@@ -35,4 +35,4 @@ HomePart::HomePart(uint32_t home, int64_t count, at::ScalarType master, at::Scal
   if (rounds) rounded = allocate(home, count, working).zero_();
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

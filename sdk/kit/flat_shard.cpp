@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Calls visit(slot, range) for each parameter of which this rank keeps some elements.
 template <class Visit>
@@ -144,4 +144,4 @@ int64_t FlatShard::used_of_part() const {
   return std::clamp<int64_t>(used_ - begin_of_part(), 0, part_);
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -8,7 +8,7 @@
 
 #include "weft/torch/pools.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 void GradientBuckets::build(const Training& training, const std::vector<Parameter>& parameters,
                             GradientBucketOptions options) {
@@ -161,4 +161,4 @@ void GradientBuckets::finish(Bucket& bucket) {
   }
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

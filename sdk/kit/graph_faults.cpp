@@ -4,7 +4,7 @@
 
 #include "weft/torch/values.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 void GraphFaults::start(Communicator ranks) {
   worst_ = at::full({1}, own_, at::kLong);
@@ -29,4 +29,4 @@ std::string GraphFaults::text_of(int64_t fault) {
          std::string(": the graph is not static; turn static_graph off");
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

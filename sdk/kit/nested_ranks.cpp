@@ -2,26 +2,27 @@
 
 #include <utility>
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 NestedRanks::NestedRanks(std::vector<Communicator> groups) : groups_(std::move(groups)) {
   for (const Communicator& group : groups_) size_ *= group.size();
 }
 
 NestedRanks NestedRanks::along(const Training& training, uint32_t axes) {
-  constexpr uint32_t kNearestFirst[] = {WEFT_AXIS_TENSOR,       WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR_ROW,
-                                        WEFT_AXIS_TENSOR_DEPTH, WEFT_AXIS_EXPERT,        WEFT_AXIS_DATA,
-                                        WEFT_AXIS_REPLICA,      WEFT_AXIS_PIPELINE};
-  // TENSOR stands for its sub-axes.
-  if ((axes >> WEFT_AXIS_TENSOR & 1) != 0)
-    for (const uint32_t axis : {WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR_ROW, WEFT_AXIS_TENSOR_DEPTH})
-      axes &= ~(1u << axis);
+  constexpr const char* kTensorAxes[] = {"tensor.column", "tensor.row", "tensor.depth"};
+  constexpr const char* kNearestFirst[] = {"tensor",  "tensor.column", "tensor.row", "tensor.depth",
+                                           "experts", "data",          "replica",    "stages"};
+  if ((axes & training.axes("tensor")) != 0)  // which stands for all three
+    for (const char* axis : kTensorAxes) axes &= ~training.axes(axis);
   std::vector<Communicator> groups;
-  for (const uint32_t axis : kNearestFirst) {
-    if ((axes >> axis & 1) == 0) continue;
-    const Communicator group = training.communicator(1u << axis);
+  const auto add = [&](uint32_t some) {
+    axes &= ~some;
+    const Communicator group = training.communicator(some);
     if (group.size() > 1) groups.push_back(group);
-  }
+  };
+  for (const char* axis : kNearestFirst)
+    if (const uint32_t known = axes & training.axes(axis); known != 0) add(known);
+  if (axes != 0) add(axes);  // those of a newer host
   if (groups.empty()) groups.push_back(training.communicator(0));
   return NestedRanks(std::move(groups));
 }
@@ -48,4 +49,4 @@ Work NestedRanks::gather(const at::Tensor& whole, size_t level) const {
   return groups_[level].all_gather(part(whole, level), part(whole, level + 1));
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -4,7 +4,7 @@
 
 #include "weft/torch/values.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 void Replicas::build(const Training& training, ReplicaOptions options) {
   samples_ = training.samples();
@@ -61,4 +61,4 @@ void Replicas::refuse(const std::string& what) {
   throw Error(WEFT_FAILED_PRECONDITION, "check_reduction: " + what);
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -1,6 +1,6 @@
 #include "weft/kit/whole_gradients.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 WholeGradients::WholeGradients(GradientBucketOptions buckets, ReplicaOptions replicas)
     : bucket_options_(buckets), replica_options_(replicas) {}
@@ -28,9 +28,9 @@ void WholeGradients::before_forward(Unit unit) {
   replicas_.before_forward(unit, buckets_);
 }
 
-void WholeGradients::begin(const Backward& backward) {
-  replicas_.begin_backward(backward.synchronise, buckets_);
-  buckets_.begin(backward.synchronise);
+void WholeGradients::begin(const Pass& pass) {
+  replicas_.begin_backward(pass.synchronise, buckets_);
+  buckets_.begin(pass.synchronise);
 }
 
 void WholeGradients::ready(Parameter parameter) {
@@ -56,8 +56,8 @@ void WholeGradients::zero() {
 void WholeGradients::estimate(int64_t ranks, const weft_job_shape& job, weft_job_estimate& out) const {
   int64_t elements = 0, trained = 0;
   for (uint64_t i = 0; i < job.num_params; ++i) {
-    elements += job.params[i].elements;
-    trained += job.params[i].frozen ? 0 : job.params[i].elements;
+    elements += job.params[i]->elements;
+    trained += job.params[i]->frozen ? 0 : job.params[i]->elements;
   }
   out.parameters = elements * job.working_size;
   out.gradients = (bucket_options_.views ? 1 : 2) * trained * job.working_size;
@@ -66,4 +66,4 @@ void WholeGradients::estimate(int64_t ranks, const weft_job_shape& job, weft_job
   out.sent_all_reduce = 2 * trained * job.working_size * (ranks - 1) / ranks;
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

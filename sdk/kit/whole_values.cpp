@@ -2,7 +2,7 @@
 
 #include "weft/torch/pools.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 void WholeValues::build(const Training& training) {
   parameters_ = training.parameters();
@@ -23,4 +23,4 @@ void WholeValues::publish(ShardSink& sink) const {
   }
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 void ZeroBuckets::build(const Training& training, const ZeroBucketOptions& options) {
   options_ = options;
@@ -156,4 +156,4 @@ void ZeroBuckets::release_saved() {
   if (saving_ != nullptr) std::exchange(saving_, nullptr)->release(memory_);
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 namespace {
 
@@ -78,4 +78,4 @@ void ZeroGradients::release(GradientMemory& memory) {
   std::fill(filled.begin(), filled.end(), false);
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 ZeroRedundancy::ZeroRedundancy(const ZeroBucketOptions& options, std::string stage_option)
     : options_(options), stage_option_(std::move(stage_option)) {}
@@ -23,11 +23,11 @@ std::unique_ptr<DataAxis> ZeroRedundancy::from_options(const Options& options, c
   return std::make_unique<ZeroRedundancy>(chosen, stage);
 }
 
-void ZeroRedundancy::check_mesh(const weft_mesh& mesh, const Options& options, const std::string& who,
+void ZeroRedundancy::check_mesh(const Mesh& mesh, const Options& options, const std::string& who,
                                 const std::string& stage) {
-  if (mesh.size[WEFT_AXIS_PIPELINE] == 1 || options.get<int64_t>(stage) != 2) return;
+  if (mesh.size("stages") == 1 || options.get<int64_t>(stage) != 2) return;
   throw Error(WEFT_UNIMPLEMENTED,
-              who + ": " + stage + " is 2 with pp_size " + std::to_string(mesh.size[WEFT_AXIS_PIPELINE]) +
+              who + ": " + stage + " is 2 with pp_size " + std::to_string(mesh.size("stages")) +
                   ": all gradients would be reduced once for each micro-batch of the pipeline, because no "
                   "rank keeps them whole; set " +
                   stage + " to 1");
@@ -41,17 +41,17 @@ void ZeroRedundancy::before_forward(Unit unit) {
   buckets_.before_forward(unit);
 }
 
-void ZeroRedundancy::begin(const Backward& backward) {
-  const bool last = backward.index + 1 >= backward.count;
-  if (options_.stage == 2 && last && !backward.synchronise)
+void ZeroRedundancy::begin(const Pass& pass) {
+  const bool last = pass.micro + 1 >= pass.num_micros;
+  if (options_.stage == 2 && last && !pass.synchronise)
     throw Error(
         WEFT_FAILED_PRECONDITION,
         "no_sync is not possible with " + stage_option_ +
             " 2, where no rank keeps whole gradients: leave it out (every backward is summed, and the "
             "sums add up), or use " +
             stage_option_ + " 1");
-  one_forward_ = backward.count != 0;
-  buckets_.begin(backward.synchronise || options_.stage == 2);
+  one_forward_ = pass.num_micros != 0;
+  buckets_.begin(pass.synchronise || options_.stage == 2);
 }
 
 void ZeroRedundancy::ready(Parameter parameter) {
@@ -89,8 +89,8 @@ void ZeroRedundancy::estimate(int64_t ranks, const weft_job_shape& job, weft_job
     largest_bucket = std::max(largest_bucket, std::exchange(open, 0));
   };
   for (uint64_t i = job.num_params; i-- > 0;) {
-    const int64_t count = job.params[i].elements;
-    if (job.params[i].frozen) {
+    const int64_t count = job.params[i]->elements;
+    if (job.params[i]->frozen) {
       frozen += count;
       continue;
     }
@@ -130,4 +130,4 @@ std::string ZeroRedundancy::layout() const {
          std::to_string(own);
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

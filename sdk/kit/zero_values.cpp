@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 namespace {
 
@@ -139,4 +139,4 @@ void ZeroValues::publish(const ShardSink& sink, const std::function<at::Tensor(s
   for (const Frozen& frozen : frozen_) sink.shard(frozen.parameter, 0, frozen.values, at::Tensor(), 0);
 }
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -40,7 +40,7 @@ CHANGES = {
     "a struct is missing in structs.h": ("tensor.h", "typedef struct weft_tensor weft_tensor;",
                                          "typedef struct weft_tensor weft_tensor;\n"
                                          "typedef struct weft_box {\n  uint64_t struct_size;\n} weft_box;", "weft_box"),
-    "a new minor without its golden": ("abi_version.h", "MINOR 1", "MINOR 2", "run sdk/abi/regenerate"),
+    "a new minor without its golden": ("abi_version.h", "MINOR 2", "MINOR 3", "run sdk/abi/regenerate"),
 }
 
 

@@ -114,7 +114,7 @@ TEST(ElfFile, ReadsALibrary) {
   ASSERT_TRUE(elf.note);
   const auto facts = parse_note(*elf.note, "x");
   EXPECT_EQ(facts.at("id"), "alpha");
-  EXPECT_EQ(facts.at("abi"), "0.1-1");
+  EXPECT_EQ(facts.at("abi"), "0.2-2");
   EXPECT_TRUE(elf.run_paths.empty());
   const ElfFile without = parse_elf(library_bytes("no_note.so"), "x");
   EXPECT_FALSE(without.note);

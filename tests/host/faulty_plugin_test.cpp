@@ -39,7 +39,7 @@ TEST_F(FaultyPlugin, IsRefusedForAnotherAbiMajor) {
     manifest["abi"] = {{"major", 7}, {"minor_min", 3}, {"minor", 3}};
   });
   EXPECT_ERROR(root_.load(), WEFT_FAILED_PRECONDITION, "shard_policy \"alpha\" 2.0.0 at " + folder.string(),
-               "ABI_MAJOR: built for Weft's ABI 7.3, this Weft speaks 0.1", "searched");
+               "ABI_MAJOR: built for Weft's ABI 7.3, this Weft speaks 0.2", "searched");
 }
 
 TEST_F(FaultyPlugin, IsRefusedForAnotherTorchTag) {

@@ -96,8 +96,8 @@ TEST(Resolve, TakesTheNewestVersionAndBothCanBeLoaded) {
   EXPECT_EQ(latest.version, "1.1.0");
   EXPECT_NE(old.plugin, latest.plugin);
   EXPECT_EQ(&root.load("family", "1.0.0"), &old);
-  EXPECT_NE(old.plugin->get_factory(WEFT_STR("weft.factory.shard_policy/1")),
-            latest.plugin->get_factory(WEFT_STR("weft.factory.shard_policy/1")));
+  EXPECT_NE(old.plugin->get_factory(old.plugin, WEFT_STR("weft.factory.shard_policy/1")),
+            latest.plugin->get_factory(latest.plugin, WEFT_STR("weft.factory.shard_policy/1")));
 }
 
 TEST(Resolve, TakesTheFirstFolderOfOneVersion) {
@@ -173,7 +173,9 @@ TEST(Catalogue, IsEmptyWithoutAFolder) {
 TEST(Listing, NamesProblemsAndLoadsNothing) {
   PluginRoot root;
   root.install("alpha_1.0.0", "alpha", "1.0.0");
-  root.install("beta_1.0.0", "beta", "1.0.0", [](json& manifest) { manifest["abi"]["minor"] = 9; });
+  root.install("beta_1.0.0", "beta", "1.0.0", [](json& manifest) {
+    manifest["abi"] = {{"major", 0}, {"minor_min", 9}, {"minor", 9}};
+  });
   const auto folder = root.install("beta_1.0.0", "beta", "1.2.0");
   chmod((folder / "plugin.so").c_str(), 0777);
   const size_t before = loaded_libraries().size();

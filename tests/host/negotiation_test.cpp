@@ -29,9 +29,10 @@ TEST(AbiAgreement, RefusesRangesThatDoNotMeet) {
   EXPECT_ERROR(agree({1, 2, 5}, {1, 4, 3}), WEFT_FAILED_PRECONDITION, "ABI_MINOR");
 }
 
-TEST(AbiAgreement, WantsEqualMinorsBeforeOne) {
-  EXPECT_ERROR(agree({0, 1, 3}, {0, 1, 2}), WEFT_FAILED_PRECONDITION, "ABI_MINOR", "before 1.0");
-  EXPECT_EQ(agree({0, 3, 3}, {0, 3, 3}), 3u);
+TEST(AbiAgreement, TakesEveryMinorFromTheOldestOnBeforeOneToo) {
+  EXPECT_EQ(agree({0, 2, 4}, {0, 2, 2}), 2u);
+  EXPECT_EQ(agree({0, 2, 4}, {0, 3, 9}), 4u);
+  EXPECT_ERROR(agree(kHostAbi, {0, 1, 1}), WEFT_FAILED_PRECONDITION, "ABI_MINOR", "0.1", "rebuild");
 }
 
 TEST(AbiAgreement, TakesTheNewestMinorThatBothSpeak) {
@@ -74,7 +75,8 @@ weft_status query(const weft_query_request* request, weft_query_reply* reply, we
   return answer_status;
 }
 
-weft_status build(const weft_model_view*, const weft_parallel*, const weft_plan_builder*, weft_error*) {
+weft_status build(const weft_shard_policy*, weft_str, const weft_model_view*, const weft_parallel*,
+                  const weft_plan_builder*, weft_error*) {
   return WEFT_UNIMPLEMENTED;
 }
 
@@ -90,14 +92,19 @@ class Negotiation : public ::testing::Test {
     manifest_.abi = {1, 2, 6};
     library_ = {"x.so", "shard_policy", WEFT_TIER_C, {"x"}, "", "", ""};
     facts_.abi = {1, 3, 5};
-    policy = {sizeof(policy), WEFT_STR("x"), build};
-    factory = {sizeof(factory), [](weft_str name) -> const weft_shard_policy* {
+    policy = {sizeof(policy), nullptr, build};
+    factory = {sizeof(factory),
+               [](const weft_shard_policy_factory*, weft_str name) -> const weft_shard_policy* {
                  return view(name) == "x" ? &policy : nullptr;
                }};
-    plugin = {
-        sizeof(plugin), nullptr, nullptr,
-        [](weft_str id) -> const void* { return view(id) == WEFT_FACTORY_SHARD_POLICY ? &factory : nullptr; },
-        nullptr};
+    plugin = {sizeof(plugin),
+              nullptr,
+              nullptr,
+              nullptr,
+              [](const weft_plugin*, weft_str id) -> const void* {
+                return view(id) == WEFT_FACTORY_SHARD_POLICY ? &factory : nullptr;
+              },
+              nullptr};
     answer = {sizeof(answer), 5, WEFT_TIER_C, WEFT_STR("x"), WEFT_STR("1.0.0"), WEFT_STR(""), &plugin};
     answer_status = WEFT_OK;
     answer_text = nullptr;
@@ -168,7 +175,7 @@ TEST_F(Negotiation, RefusesTablesOfNonsenseSize) {
     EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "says struct_size");
   }
   policy.struct_size = sizeof(policy) - 1;
-  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "struct_size 31", "least 32");
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "struct_size 23", "least 24");
   policy.struct_size = sizeof(policy) + 64;  // of a newer plugin
   EXPECT_NO_THROW(check_tables(&plugin, library_));
 }
@@ -182,9 +189,6 @@ TEST_F(Negotiation, RefusesNullSlots) {
   EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "weft.factory.shard_policy/1",
                "null");
   SetUp();
-  policy.name = {};
-  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "no name");
-  SetUp();
   policy.build = nullptr;
   EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "TABLE_VALIDATE", "no build");
 }
@@ -194,7 +198,7 @@ TEST_F(Negotiation, RefusesFormatsWithoutAFunction) {
   static const weft_checkpoint_io_factory formats = {
       sizeof(formats), [](weft_str) -> const weft_checkpoint_io* { return &format; }};
   library_.kind = "checkpoint_io";
-  plugin.get_factory = [](weft_str id) -> const void* {
+  plugin.get_factory = [](const weft_plugin*, weft_str id) -> const void* {
     return view(id) == WEFT_FACTORY_CHECKPOINT_IO ? &formats : nullptr;
   };
   const auto anything = [](auto...) -> weft_status { return WEFT_UNIMPLEMENTED; };

@@ -34,7 +34,7 @@ class PluginRoot {
     nlohmann::json manifest = {{"manifest_version", 1},
                                {"id", id},
                                {"version", version},
-                               {"abi", {{"major", 0}, {"minor_min", 1}, {"minor", 1}}},
+                               {"abi", {{"major", 0}, {"minor_min", 2}, {"minor", 2}}},
                                {"libraries",
                                 {{{"file", "plugin.so"},
                                   {"kind", "shard_policy"},

@@ -104,7 +104,7 @@ TEST_F(RuntimeTest, LoadsAPluginThatWeftAddPluginBuilt) {
   EXPECT_EQ(loaded.tier, uint32_t{WEFT_TIER_C});
   EXPECT_EQ(loaded.digest.size, 64u);
   EXPECT_EQ(json::parse(view(loaded.manifest))["options"][0]["name"], "depth");
-  EXPECT_NE(loaded.plugin->get_factory(WEFT_STR("weft.factory.shard_policy/1")), nullptr);
+  EXPECT_NE(loaded.plugin->get_factory(loaded.plugin, WEFT_STR("weft.factory.shard_policy/1")), nullptr);
 }
 
 TEST_F(RuntimeTest, ListsWhatThereIs) {

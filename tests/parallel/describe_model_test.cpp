@@ -107,7 +107,7 @@ TEST(DescribeModel, HasParametersInTheLayersThatComputeWithThem) {
 
 TEST(DescribeModel, LeadsToAPlan) {
   Small model;
-  const weft_shard_policy split = policy([](const Call& c) {
+  const Policy split = policy([](const Call& c) {
     c.require_divides("heads", c.parallel->tensor_size);
     c.divide("attn", "num_heads", c.parallel->tensor_size);
     c.on("attn.query", "weft.linear_column/1");
@@ -115,7 +115,7 @@ TEST(DescribeModel, LeadsToAPlan) {
     c.on("head", "weft.linear_vocab/1");
     c.tie("embed.weight", "head.weight");
   });
-  const std::string text = explain_model(model, policy_of(split, ""), {.tensor = 2});
+  const std::string text = explain_model(model, split, {.tensor = 2});
   EXPECT_TELLS(text, "module      Embedding  1: embed\nmodule      Linear  2: attn.query, head\n");
   EXPECT_TELLS(text, "  1: attn\n");  // has no parameters
   EXPECT_TELLS(text, "weight (4, 4) -> (2, 4)");

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <weft/error.hpp>
 
+#include "plans/plan/invented_policy.hpp"
+
 namespace weft::plan::test {
 namespace {
 
@@ -31,17 +33,20 @@ TEST(SequenceModes, AreTheChoicesOfTheOption) {
   EXPECT_EQ(names, choices);
 }
 
-// A policy knows the mode by a constant, from which its macros compute what it asks.
 TEST(SequenceModes, TellPoliciesTheirAxisAndWhoDividesTheHeads) {
   for (const SequenceMode& mode : sequence_modes()) {
-    weft_parallel sizes = {};
-    sizes.tensor_size = 2;
-    sizes.sequence_size = mode.axis == Axis::kSequence ? 3 : 1;
-    sizes.sequence_mode = mode.known_as;
-    const weft_parallel* const parallel = &sizes;
-    EXPECT_EQ(SPLIT_OVER_TENSOR_AXIS, mode.axis == Axis::kTensor) << mode.name;
+    const bool over_sequence = mode.axis == Axis::kSequence;
     const bool divides_heads = mode.attention.collective == Collective::kAllToAll;
-    EXPECT_EQ(HEAD_RANKS, divides_heads ? 6 : 2) << mode.name;
+    const auto asks = [&](const Call& call) {
+      const weft_parallel* const parallel = call.parallel;
+      EXPECT_EQ(WEFT_SPLIT_OVER_TENSOR_AXIS, mode.axis == Axis::kTensor) << mode.name;
+      EXPECT_EQ(WEFT_SPLIT_OVER_SEQUENCE_AXIS, over_sequence) << mode.name;
+      EXPECT_EQ(WEFT_HEAD_RANKS, divides_heads ? 6 : 2) << mode.name;
+      EXPECT_EQ(view(parallel->sequence_mode), mode.axis == Axis::kNone ? "" : mode.name);
+    };
+    const ModelDescription model = {"Small", "{}", {node("a", "Dropout")}, {}};
+    build_plan(model, policy(asks),
+               {.tensor = 2, .sequence = over_sequence ? 3u : 1u, .sequence_mode = mode.name});
   }
 }
 

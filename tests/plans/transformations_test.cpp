@@ -73,18 +73,6 @@ TEST(Transformations, GiveThePlainFormToALayerWhoseEntryForbidsTheFusedOne) {
   EXPECT_TRUE(unsupported(build_plan(kModel, json, {})).empty());
 }
 
-// Policies that were written for hosts which left the form to them read the user's options.
-TEST(Transformations, AreTheSameForAPolicyThatReadsTheOptions) {
-  const Policy reading = parse_json_policy(R"({"name": "gpt2", "entries": [
-      {"on": "h.*.ln_[12], ln_f", "operation": "weft.layer_norm/1", "fused": "fused_normalization"},
-      {"on": "h.*.attn", "operation": "weft.attention/1", "flash": "flash_attention"},
-      {"on": "h.*.mlp.act", "operation": "weft.activation/1", "fused": "jit_fused"}]})",
-                                           "p.json");
-  EXPECT_EQ(transformed(build_plan(kModel, reading, kPlain)),
-            transformed(build_plan(kModel, gpt2_policy(), kPlain)));
-  EXPECT_TRUE(build_plan(kModel, reading, {}).transformed.empty());
-}
-
 TEST(Transformations, StandInThePlanAndItsDigest) {
   const Plan fused = build_plan(kModel, gpt2_policy(), {}),
              plain = build_plan(kModel, gpt2_policy(), {.flash_attention = false});

@@ -7,11 +7,15 @@
 #include <weft/runtime.h>
 #include <weft/shard_policy.h>
 
+#include <string>
 #include <weft/error.hpp>
+
+#include "base/text.hpp"
+#include "plan/plan.hpp"
 
 namespace weft::plan::test {
 
-inline const weft_shard_policy& compiled_policy(weft_str family) {
+inline Policy compiled_policy(const std::string& family) {
   static const weft_host host = {sizeof(weft_host), weft_error_set, nullptr, nullptr};
   weft_query_request request = {};
   request.struct_size = sizeof(request);
@@ -23,11 +27,11 @@ inline const weft_shard_policy& compiled_policy(weft_str family) {
   if (weft_plugin_query_v1(&request, &reply, nullptr) != WEFT_OK) {
     throw Error(WEFT_INTERNAL, "the policy's entry failed");
   }
-  EXPECT_EQ(reply.plugin->get_factory(WEFT_STR("weft.factory.shard_policy/2")), nullptr);
+  EXPECT_EQ(reply.plugin->get_factory(reply.plugin, WEFT_STR("weft.factory.shard_policy/2")), nullptr);
   const auto* factory = static_cast<const weft_shard_policy_factory*>(
-      reply.plugin->get_factory(WEFT_STR(WEFT_FACTORY_SHARD_POLICY)));
-  EXPECT_EQ(factory->find(WEFT_STR("gpt")), nullptr);
-  return *factory->find(family);
+      reply.plugin->get_factory(reply.plugin, WEFT_STR(WEFT_FACTORY_SHARD_POLICY)));
+  EXPECT_EQ(factory->find(factory, WEFT_STR("gpt")), nullptr);
+  return policy_of(*factory->find(factory, borrow(family)), family);
 }
 
 }  // namespace weft::plan::test

@@ -4,6 +4,7 @@
 
 #include "application/handles.hpp"
 #include "base/error_sink.hpp"
+#include "base/struct_size.hpp"
 #include "base/text.hpp"
 #include "device/tensors.hpp"
 
@@ -44,19 +45,22 @@ std::vector<weft_field> fields_of(const State& state, std::vector<weft_tensor>& 
 }  // namespace
 
 Criterion criterion_of(const weft_criterion& criterion) {
-  if (criterion.struct_size < sizeof(weft_criterion) || criterion.loss == nullptr)
-    fail(WEFT_INVALID_ARGUMENT,
-         "weft_booster_boost: the criterion has no loss function or a wrong struct_size");
-  return [criterion](const State& outputs, const Batch& batch) {
+  require_size("weft_booster_boost: the criterion", criterion.struct_size, WEFT_END_OF(weft_criterion, loss));
+  require(reinterpret_cast<const void*>(criterion.loss), "weft_booster_boost", "criterion->loss");
+  return [loss_function = criterion.loss, context = criterion.context](const State& outputs,
+                                                                       const Batch& batch) {
     std::vector<weft_tensor> output_boxes, batch_boxes;
     const std::vector<weft_field> output_fields = fields_of(outputs, output_boxes),
                                   batch_fields = fields_of(batch, batch_boxes);
     std::vector<weft_tensor*> raw(outputs.size(), nullptr);
     double loss = 0;
+    const weft_loss_arguments arguments = {.struct_size = sizeof(weft_loss_arguments),
+                                           .outputs = {output_fields.data(), output_fields.size()},
+                                           .batch = {batch_fields.data(), batch_fields.size()},
+                                           .loss = &loss,
+                                           .gradients = raw.data()};
     ErrorSink error;
-    const weft_status status =
-        criterion.loss(criterion.context, output_fields.data(), output_fields.size(), batch_fields.data(),
-                       batch_fields.size(), &loss, raw.data(), error);
+    const weft_status status = loss_function(context, &arguments, error);
     const std::vector<std::unique_ptr<weft_tensor>> given(raw.begin(), raw.end());
     error.check(status, "criterion");
     std::vector<at::Tensor> with_gradient, gradients;

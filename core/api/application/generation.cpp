@@ -11,6 +11,7 @@
 #include "base/json.hpp"
 #include "base/option_table.hpp"
 #include "base/options.hpp"
+#include "base/struct_size.hpp"
 #include "base/text.hpp"
 #include "device/tensors.hpp"
 #include "generation/token_choice.hpp"
@@ -69,25 +70,21 @@ GenerationOptions options_of(weft_str given) {
   return options;
 }
 
-Tokens prompt_of(const weft_tensor* prompt, uint64_t number) {
-  if (prompt == nullptr) fail(WEFT_INVALID_ARGUMENT, "weft_job_generate: prompt {} is NULL", number);
-  const at::Tensor& ids = prompt->tensor;
-  if (ids.dim() != 1 || ids.scalar_type() != at::kLong)
-    fail(WEFT_INVALID_ARGUMENT, "weft_job_generate: prompt {} must have one dimension and the dtype WEFT_I64",
-         number);
-  return device::values_of<int64_t>(ids);
+Tokens prompt_of(weft_ids prompt, uint64_t number) {
+  if (prompt.size > 0 && prompt.data == nullptr)
+    fail(WEFT_INVALID_ARGUMENT, "weft_job_generate: prompt {} has a size and no data", number);
+  return {prompt.data, prompt.data + prompt.size};
 }
 
-void hand_over(const Generation& generation, const weft_generation& to) {
+void hand_over(const Generation& generation, const weft_generation_arguments& to) {
   if (to.sequence == nullptr) return;
   for (const GeneratedSequence& sequence : generation.sequences) {
-    const weft_sequence own = {sizeof(weft_sequence),
-                               sequence.prompt,
-                               sequence.sample,
-                               sequence.ids.data(),
-                               sequence.ids.size(),
-                               sequence.stopped ? 1u : 0u,
-                               0};
+    const weft_sequence own = {.struct_size = sizeof(weft_sequence),
+                               .prompt = sequence.prompt,
+                               .sample = sequence.sample,
+                               .ids = {sequence.ids.data(), sequence.ids.size()},
+                               .stopped = sequence.stopped ? 1u : 0u,
+                               .reserved = 0};
     to.sequence(to.context, &own);
   }
 }
@@ -112,42 +109,41 @@ weft_status tokenizer_encode(const weft_tokenizer* tokenizer, weft_str text, uin
   });
 }
 
-weft_status tokenizer_decode(const weft_tokenizer* tokenizer, const int64_t* ids, uint64_t num_ids,
-                             uint32_t skip_special_tokens, weft_tensor** own, weft_error* error) {
+weft_status tokenizer_decode(const weft_tokenizer* tokenizer, weft_ids ids, uint32_t skip_special_tokens,
+                             weft_tensor** own, weft_error* error) {
   return guarded(error, [&] {
     require(tokenizer, "weft_tokenizer_decode", "tokenizer");
     require(own, "weft_tokenizer_decode", "own");
-    if (num_ids > 0) require(ids, "weft_tokenizer_decode", "ids");
+    if (ids.size > 0) require(ids.data, "weft_tokenizer_decode", "ids");
     const std::string text =
-        tokenizer->tokenizer.decode(Tokens(ids, ids + num_ids), skip_special_tokens != 0);
+        tokenizer->tokenizer.decode(Tokens(ids.data, ids.data + ids.size), skip_special_tokens != 0);
     *own = new weft_tensor{at::tensor(std::vector<uint8_t>(text.begin(), text.end()), at::kByte)};
   });
 }
 
-weft_status job_generate(weft_job* job, const weft_field* inputs, uint64_t num_fields,
-                         const weft_tensor* const* prompts, uint64_t num_prompts, weft_str options,
-                         const weft_generation* generation, weft_error* error) {
+weft_status job_generate(weft_job* job, const weft_generation_arguments* given, weft_error* error) {
   return guarded(error, [&] {
     constexpr const char* kFunction = "weft_job_generate";
     require(job, kFunction, "job");
-    require(generation, kFunction, "generation");
-    if (generation->struct_size < sizeof(weft_generation))
-      fail(WEFT_INVALID_ARGUMENT, "{}: generation->struct_size is {}, must be sizeof(weft_generation), {}",
-           kFunction, generation->struct_size, sizeof(weft_generation));
-    if (num_prompts > 0) require(prompts, kFunction, "prompts");
+    require(given, kFunction, "arguments");
+    const weft_generation_arguments arguments =
+        known_part(kFunction, *given, WEFT_END_OF(weft_generation_arguments, num_prompts));
+    if (arguments.num_prompts > 0) require(arguments.prompts, kFunction, "prompts");
     std::vector<Tokens> tokens;
-    for (uint64_t i = 0; i < num_prompts; ++i) tokens.push_back(prompt_of(prompts[i], i));
-    const GenerationOptions values = options_of(options);
+    for (uint64_t i = 0; i < arguments.num_prompts; ++i) tokens.push_back(prompt_of(arguments.prompts[i], i));
+    text_of_argument(arguments.options, kFunction, "options");
+    const GenerationOptions values = options_of(arguments.options);
     OnToken on_token;
-    if (generation->token != nullptr)
-      on_token = [generation](const GeneratedToken& token) {
-        return generation->token(generation->context, token.prompt, token.sample, token.id) != 0;
+    if (arguments.token != nullptr)
+      on_token = [&arguments](const GeneratedToken& token) {
+        const weft_chosen_token chosen = {sizeof(weft_chosen_token), token.prompt, token.sample, token.id};
+        return arguments.token(arguments.context, &chosen) != 0;
       };
-    if (num_fields > 0) {
-      const Batch batch = batch_of(inputs, num_fields, kFunction);
-      hand_over(generate(job->job, batch, tokens, values, on_token), *generation);
+    if (arguments.inputs.size > 0) {
+      const Batch batch = batch_of(arguments.inputs, kFunction);
+      hand_over(generate(job->job, batch, tokens, values, on_token), arguments);
     } else {
-      hand_over(generate(job->job, tokens, values, on_token), *generation);
+      hand_over(generate(job->job, tokens, values, on_token), arguments);
     }
   });
 }

@@ -32,6 +32,7 @@ struct weft_tokenizer {
 struct weft_job {
   weft::Booster booster;
   weft::Job job;
+  std::vector<weft::Metric> metrics = {};  // of the last evaluation
 };
 struct weft_stop_signals {
   weft::StopSignals signals;
@@ -47,7 +48,10 @@ const World& world();
 
 // Returns a batch of the caller's tensors. It refers to their memory. `function` is named where a field is
 // wrong.
-Batch batch_of(const weft_field* fields, uint64_t num_fields, const char* function);
+Batch batch_of(weft_fields fields, const char* function);
+
+// Returns a text from a struct of arguments. Throws INVALID_ARGUMENT if it has a size and no data.
+std::string_view text_of_argument(weft_str text, const char* function, const char* argument);
 
 // Wraps a criterion of the C API as a C++ one: the loss and the gradients that it returns become a node of
 // the autograd graph.

@@ -2,6 +2,7 @@
 #include "application/objects.hpp"
 
 #include <ATen/ops/empty.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "base/json.hpp"
 #include "base/options.hpp"
 #include "base/settings.hpp"
+#include "base/struct_size.hpp"
 #include "base/text.hpp"
 #include "opening/data_opener.hpp"
 #include "optim/schedules.hpp"
@@ -42,19 +44,58 @@ Options checked(weft_str options, const char* function) {
   return Options(option_table_of(function), object_of(options, function), function);
 }
 
-optim::Hyper hyper_of(weft_str options) {
+optim::Hyper hyper_of(const nlohmann::json& options) {
   optim::Hyper hyper;
-  const nlohmann::json object = object_of(options, "weft_optimizer_create");  // items() refers to it
-  if (!object.is_object())
-    fail(WEFT_INVALID_ARGUMENT, "weft_optimizer_create: the options are {}, must be an object",
-         json_kind(object));
-  for (const auto& [key, value] : object.items()) {
+  for (const auto& [key, value] : options.items()) {
+    if (key == "groups" || key == "parameters") continue;
     if (!value.is_number() && !value.is_boolean())
       fail(WEFT_INVALID_ARGUMENT, "weft_optimizer_create: \"{}\" is {}, must be a number", key,
            json_kind(value));
     hyper[key] = value.is_boolean() ? static_cast<double>(value.get<bool>()) : value.get<double>();
   }
   return hyper;
+}
+
+// Takes the parameters out of `names` that one of the patterns matches.
+optim::Parameters take_matching(std::vector<std::string>& names, const std::vector<std::string>& all,
+                                const nlohmann::json& patterns) {
+  optim::Parameters taken;
+  for (const auto& given : patterns) {
+    const auto pattern = given.get<std::string>();
+    const auto matches = [&](const std::string& name) {
+      return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+    };
+    if (std::none_of(all.begin(), all.end(), matches))
+      fail(WEFT_NOT_FOUND, "weft_optimizer_create: no parameter that is trained matches \"{}\"{}",
+           printable(pattern, 80), did_you_mean(pattern, all));
+    const auto others = std::stable_partition(names.begin(), names.end(), matches);
+    taken.names.insert(taken.names.end(), names.begin(), others);
+    names.erase(names.begin(), others);
+  }
+  return taken;
+}
+
+std::vector<optim::Group> groups_of(const Model& model, const nlohmann::json& options) {
+  if (!options.is_object())
+    fail(WEFT_INVALID_ARGUMENT, "weft_optimizer_create: the options are {}, must be an object",
+         json_kind(options));
+  const optim::Hyper shared = hyper_of(options);
+  const std::vector<std::string> all = model.parameters().names;
+  std::vector<std::string> left = all;
+  std::vector<optim::Group> groups;
+  for (const nlohmann::json& given : options.value("groups", nlohmann::json::array())) {
+    const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
+    const nlohmann::json patterns = given.is_object() ? given.value("parameters", nlohmann::json()) : given;
+    if (!given.is_object() || !patterns.is_array() || !std::all_of(patterns.begin(), patterns.end(), is_text))
+      fail(WEFT_INVALID_ARGUMENT,
+           "weft_optimizer_create: each of \"groups\" must be an object with \"parameters\", an array of "
+           "patterns, not {}",
+           printable(given.dump(), 80));
+    optim::Group& group = groups.emplace_back(optim::Group{take_matching(left, all, patterns), shared});
+    for (const auto& [key, value] : hyper_of(given)) group.options[key] = value;
+  }
+  if (!left.empty()) groups.insert(groups.begin(), optim::Group{{std::move(left)}, shared});
+  return groups;
 }
 
 // Throws INVALID_ARGUMENT unless "special_ids" is an array of integers, or not given.
@@ -92,13 +133,14 @@ data::Loader open_loader(weft_model& model, weft_str path, weft_str given) {
 
 }  // namespace
 
-weft_status tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim, const void* data,
-                          uint64_t size_bytes, weft_tensor** own, weft_error* error) {
+weft_status tensor_create(const weft_tensor_info* info, weft_tensor** own, weft_error* error) {
   return guarded(error, [&] {
+    require(info, "weft_tensor_create", "info");
     require(own, "weft_tensor_create", "own");
+    require_size("weft_tensor_create", info->struct_size, WEFT_END_OF(weft_tensor_info, data));
+    const auto& [struct_size, dtype, ndim, shape, size_bytes, data] = *info;
     if (ndim > WEFT_MAX_DIMS)
       fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} dimensions, at most {}", ndim, WEFT_MAX_DIMS);
-    if (ndim > 0) require(shape, "weft_tensor_create", "shape");
     if (size_bytes > 0) require(data, "weft_tensor_create", "data");
     // Compared before there is memory: a wrong shape may be larger than any.
     const at::ScalarType type = scalar_type(dtype);
@@ -111,7 +153,7 @@ weft_status tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim, c
     if (!fits || needed != size_bytes)
       fail(WEFT_INVALID_ARGUMENT, "weft_tensor_create: {} bytes given, the shape has {}", size_bytes,
            fits ? std::to_string(needed) : "more than 2^64");
-    const at::Tensor tensor = at::empty({shape, ndim}, type);
+    const at::Tensor tensor = at::empty(at::IntArrayRef(shape, ndim), type);
     if (size_bytes > 0) std::memcpy(tensor.data_ptr(), data, size_bytes);
     *own = new weft_tensor{tensor};
   });
@@ -121,14 +163,13 @@ weft_status tensor_describe(const weft_tensor* tensor, weft_tensor_info* out, we
   return guarded(error, [&] {
     require(tensor, "weft_tensor_describe", "tensor");
     require(out, "weft_tensor_describe", "out");
-    if (out->struct_size < sizeof(weft_tensor_info))
-      fail(WEFT_INVALID_ARGUMENT, "weft_tensor_describe: out->struct_size is {}, must be {}",
-           out->struct_size, sizeof(weft_tensor_info));
-    out->dtype = dtype_code(tensor->tensor.scalar_type());
-    out->ndim = static_cast<uint32_t>(tensor->tensor.dim());
-    std::copy(tensor->tensor.sizes().begin(), tensor->tensor.sizes().end(), out->shape);
-    out->size_bytes = tensor->tensor.nbytes();
-    out->data = tensor->tensor.data_ptr();
+    weft_tensor_info info = {};
+    info.dtype = dtype_code(tensor->tensor.scalar_type());
+    info.ndim = static_cast<uint32_t>(tensor->tensor.dim());
+    std::copy(tensor->tensor.sizes().begin(), tensor->tensor.sizes().end(), info.shape);
+    info.size_bytes = tensor->tensor.nbytes();
+    info.data = tensor->tensor.data_ptr();
+    fill_out("weft_tensor_describe", info, out);
   });
 }
 
@@ -151,7 +192,8 @@ weft_status optimizer_create(weft_runtime* runtime, weft_model* model, weft_str 
     require(runtime, "weft_optimizer_create", "runtime");
     require(model, "weft_optimizer_create", "model");
     require(own, "weft_optimizer_create", "own");
-    *own = new weft_optimizer{optim::Optimizer(view(name), model->model.parameters(), hyper_of(options))};
+    *own = new weft_optimizer{
+        optim::Optimizer(view(name), groups_of(model->model, object_of(options, "weft_optimizer_create")))};
   });
 }
 
@@ -186,13 +228,15 @@ weft_status booster_create(weft_runtime* runtime, weft_str options, weft_booster
   });
 }
 
-weft_status booster_boost(weft_booster* booster, weft_model* model, weft_optimizer* optimizer,
-                          const weft_criterion* criterion, weft_data* data, weft_scheduler* scheduler,
-                          weft_job** own, weft_error* error) {
+weft_status booster_boost(weft_booster* booster, const weft_boost_arguments* arguments, weft_job** own,
+                          weft_error* error) {
   return guarded(error, [&] {
     require(booster, "weft_booster_boost", "booster");
-    require(model, "weft_booster_boost", "model");
+    require(arguments, "weft_booster_boost", "arguments");
     require(own, "weft_booster_boost", "own");
+    const auto [size, model, optimizer, data, scheduler, criterion] =
+        known_part("weft_booster_boost", *arguments, WEFT_END_OF(weft_boost_arguments, model));
+    require(model, "weft_booster_boost", "model");
     const Booster& ranks = booster->booster;
     if (data != nullptr) data->loader = data->loader.for_rank(ranks.data_rank(), ranks.data_size());
     Job job =

@@ -1,6 +1,5 @@
 // The functions of the C application API for training, evaluation and checkpoints, and its function table.
-#include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "application/handles.hpp"
 #include "application/objects.hpp"
@@ -8,38 +7,40 @@
 #include "base/json.hpp"
 #include "base/option_table.hpp"
 #include "base/options.hpp"
+#include "base/struct_size.hpp"
 #include "base/text.hpp"
 
 namespace weft::application {
 
-Batch batch_of(const weft_field* fields, uint64_t num_fields, const char* function) {
-  if (num_fields > 0) require(fields, function, "batch");
+Batch batch_of(weft_fields fields, const char* function) {
+  if (fields.size > 0) require(fields.data, function, "batch");
   Batch batch;
-  for (uint64_t i = 0; i < num_fields; ++i) {
-    if (fields[i].name.data == nullptr)
-      fail(WEFT_INVALID_ARGUMENT, "{}: the name of field {} of the batch has no data", function, i);
-    if (fields[i].tensor == nullptr)
-      fail(WEFT_INVALID_ARGUMENT, "{}: field \"{}\" of the batch has no tensor", function,
-           view(fields[i].name));
-    batch.set(view(fields[i].name), fields[i].tensor->tensor);
+  for (const weft_field& field : std::span(fields.data, fields.size)) {
+    if (field.name.data == nullptr)
+      fail(WEFT_INVALID_ARGUMENT, "{}: the name of field {} of the batch has no data", function,
+           batch.size());
+    if (field.tensor == nullptr)
+      fail(WEFT_INVALID_ARGUMENT, "{}: field \"{}\" of the batch has no tensor", function, view(field.name));
+    batch.set(view(field.name), field.tensor->tensor);
   }
   return batch;
 }
 
+std::string_view text_of_argument(weft_str text, const char* function, const char* argument) {
+  if (text.size > 0) require(text.data, function, argument);
+  return view(text);
+}
+
 namespace {
 
-// Before the step: afterwards the model has changed. An older caller has a shorter struct.
+// Before the step: afterwards the model has changed.
 void check_result(const weft_step_result* out, const char* function) {
-  constexpr uint64_t kLeast = WEFT_END_OF(weft_step_result, tokens_per_second);
   require(out, function, "out");
-  if (out->struct_size < kLeast)
-    fail(WEFT_INVALID_ARGUMENT, "{}: out->struct_size is {}, must be sizeof(weft_step_result), {}", function,
-         out->struct_size, sizeof(weft_step_result));
+  require_size(function, out->struct_size, sizeof(uint64_t) + 1);
 }
 
 void fill(const StepResult& result, weft_step_result* out) {
-  const uint64_t size = std::min<uint64_t>(out->struct_size, sizeof(weft_step_result));
-  const weft_step_result full = {size,
+  const weft_step_result full = {sizeof(weft_step_result),
                                  result.index,
                                  result.loss,
                                  result.grad_norm.value_or(-1),
@@ -49,7 +50,7 @@ void fill(const StepResult& result, weft_step_result* out) {
                                  result.auxiliary_loss.value_or(0),
                                  result.stop ? 1U : 0U,
                                  0};
-  std::memcpy(out, &full, size);
+  fill_out("weft_step_result", full, out);
 }
 
 SaveOptions save_options(weft_str given) {
@@ -78,45 +79,62 @@ weft_status checkpoint(const char* function, weft_booster* booster, weft_job* jo
   });
 }
 
-weft_status job_backward(weft_job* job, const weft_field* fields, uint64_t num_fields, uint32_t synchronise,
-                         double* loss, weft_error* error) {
+weft_status job_backward(weft_job* job, weft_fields fields, uint32_t synchronise, double* loss,
+                         weft_error* error) {
   return guarded(error, [&] {
     require(job, "weft_job_backward", "job");
     require(loss, "weft_job_backward", "loss");
-    *loss =
-        job->job.accumulate_gradients(batch_of(fields, num_fields, "weft_job_backward"), synchronise != 0);
+    *loss = job->job.accumulate_gradients(batch_of(fields, "weft_job_backward"), synchronise != 0);
   });
 }
 
 // Returns an output by name; null on a rank without outputs, whose pipeline stage does not run the last unit.
-weft_tensor* output_of(const State& outputs, weft_str name) {
-  return outputs.empty() ? nullptr : new weft_tensor{outputs.at(view(name)).detach().contiguous()};
+weft_tensor* output_of(const State& outputs, std::string_view name) {
+  return outputs.empty() ? nullptr : new weft_tensor{outputs.at(name).detach().contiguous()};
 }
 
-weft_status job_forward(weft_job* job, const weft_field* fields, uint64_t num_fields, weft_str output,
-                        weft_tensor** own, weft_error* error) {
+weft_status job_forward(weft_job* job, weft_fields fields, weft_str output, weft_tensor** own,
+                        weft_error* error) {
   return guarded(error, [&] {
     require(job, "weft_job_forward", "job");
     require(own, "weft_job_forward", "own");
-    *own = output_of(job->job.forward(batch_of(fields, num_fields, "weft_job_forward")), output);
+    *own = output_of(job->job.forward(batch_of(fields, "weft_job_forward")), view(output));
   });
 }
 
-weft_status job_execute_pipeline(weft_job* job, const weft_field* fields, uint64_t num_fields,
-                                 uint32_t backward, double* loss, weft_str output, weft_tensor** own,
-                                 weft_error* error) {
+weft_status job_execute_pipeline(weft_job* job, const weft_pipeline_arguments* arguments, weft_error* error) {
   return guarded(error, [&] {
     constexpr const char* kFunction = "weft_job_execute_pipeline";
     require(job, kFunction, "job");
+    require(arguments, kFunction, "arguments");
+    const auto [size, fields, output, own, loss, backward, reserved] =
+        known_part(kFunction, *arguments, WEFT_END_OF(weft_pipeline_arguments, batch));
     Job& inner = job->job;
     if (backward != 0 && !inner.optimizer)
       fail(WEFT_FAILED_PRECONDITION, "{}: backward needs an optimizer: pass one to weft_booster_boost",
            kFunction);
+    const std::string_view name = text_of_argument(output, kFunction, "output");
     const PipelineResult result = job->booster.execute_pipeline(
-        batch_of(fields, num_fields, kFunction), inner.model, inner.criterion,
+        batch_of(fields, kFunction), inner.model, inner.criterion,
         backward != 0 ? inner.optimizer : optim::Optimizer(), loss != nullptr, own != nullptr);
-    if (own != nullptr) *own = output_of(result.outputs, output);
+    if (own != nullptr) *own = output_of(result.outputs, name);
     if (loss != nullptr) *loss = result.loss.value();
+  });
+}
+
+weft_status job_metric(weft_job* job, uint64_t index, weft_metric* out, weft_error* error) {
+  return guarded(error, [&] {
+    require(job, "weft_job_metric", "job");
+    require(out, "weft_job_metric", "out");
+    if (index >= job->metrics.size())
+      fail(WEFT_OUT_OF_RANGE, "weft_job_metric: the last evaluation has {} metrics, none has the number {}",
+           job->metrics.size(), index);
+    const Metric& metric = job->metrics[index];
+    weft_metric found = {};
+    found.name = borrow(metric.name);
+    found.value = metric.sum / metric.count;
+    found.count = metric.count;
+    fill_out("weft_job_metric", found, out);
   });
 }
 
@@ -133,12 +151,11 @@ void add_steps(weft_application_table& t) {
       fill(job->job.train_step(batch), out);
     });
   };
-  t.weft_job_train_step = [](weft_job* job, const weft_field* fields, uint64_t num_fields,
-                             weft_step_result* out, weft_error* error) {
+  t.weft_job_train_step = [](weft_job* job, weft_fields fields, weft_step_result* out, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_train_step", "job");
       check_result(out, "weft_job_train_step");
-      fill(job->job.train_step(batch_of(fields, num_fields, "weft_job_train_step")), out);
+      fill(job->job.train_step(batch_of(fields, "weft_job_train_step")), out);
     });
   };
   t.weft_job_request_stop = [](weft_job* job, weft_error* error) {
@@ -161,14 +178,16 @@ void add_steps(weft_application_table& t) {
       *number = signals->signals.agree(world()).signal;
     });
   };
-  t.weft_job_evaluate = [](weft_job* job, const weft_field* fields, uint64_t num_fields, double* loss,
-                           weft_error* error) {
+  t.weft_job_evaluate = [](weft_job* job, weft_fields fields, double* loss, weft_error* error) {
     return guarded(error, [&] {
       require(job, "weft_job_evaluate", "job");
       require(loss, "weft_job_evaluate", "loss");
-      *loss = job->job.evaluate(batch_of(fields, num_fields, "weft_job_evaluate")).loss();
+      Evaluation evaluation = job->job.evaluate(batch_of(fields, "weft_job_evaluate"));
+      job->metrics = std::move(evaluation.metrics);
+      *loss = evaluation.loss();
     });
   };
+  t.weft_job_metric = &job_metric;
   t.weft_job_forward = &job_forward;
   t.weft_job_backward = &job_backward;
   t.weft_job_execute_pipeline = &job_execute_pipeline;
@@ -280,6 +299,29 @@ weft_application_table make_table() {
       require(j, "weft_booster_take_over", "job");
       b->booster.take_over(j->job);
       j->booster = b->booster;
+    });
+  };
+  t.weft_model_adapt = [](weft_model* model, weft_str adapter, weft_error* error) {
+    return guarded(error, [&] {
+      require(model, "weft_model_adapt", "model");
+      model->model.adapt(std::string(view(adapter)));
+    });
+  };
+  t.weft_booster_place = [](weft_booster* booster, weft_place* out, weft_error* error) {
+    return guarded(error, [&] {
+      require(booster, "weft_booster_place", "booster");
+      require(out, "weft_booster_place", "out");
+      const Booster& of = booster->booster;
+      const weft_place place = {sizeof(weft_place), static_cast<uint32_t>(of.world().rank()),
+                                static_cast<uint32_t>(of.world().size()),
+                                static_cast<uint32_t>(of.data_rank()), static_cast<uint32_t>(of.data_size())};
+      fill_out("weft_booster_place", place, out);
+    });
+  };
+  t.weft_booster_finish_saving = [](weft_booster* booster, weft_error* error) {
+    return guarded(error, [&] {
+      require(booster, "weft_booster_finish_saving", "booster");
+      booster->booster.finish_saving();
     });
   };
   add_checkpoints(t);

@@ -138,11 +138,11 @@ int64_t Booster::data_size() const {
 const Mesh& Booster::Shared::mesh() {
   if (mesh_) return *mesh_;
   const ChosenStrategy chosen = choose_strategy(options);
-  const weft_strategy_arguments arguments =
-      strategy_arguments(chosen.options.data(), chosen.options.size(), world.size(), world.rank(), precision);
+  const weft_strategy_arguments arguments = strategy_arguments(
+      chosen.name, chosen.options.data(), chosen.options.size(), world.size(), world.rank(), precision);
   ErrorSink error;
   weft_strategy* strategy = nullptr;
-  error.check(chosen.api->create(&arguments, &strategy, error), chosen.name);
+  error.check(chosen.api->create(chosen.api, &arguments, &strategy, error), chosen.name);
   const auto destroy = c10::make_scope_exit([&] { chosen.api->destroy(strategy); });
   mesh_ = Mesh(described_mesh(*chosen.api, strategy, chosen.name, static_cast<uint32_t>(world.size()),
                               chosen.host.plan_flags.tensor, chosen.host.pipeline.size),

@@ -80,7 +80,7 @@ void Booster::save_model(const Model& model, const std::string& path, const Save
   finish_saving();
   Bindings& bindings = bindings_of(model, "save_model");
   check_before_save(bindings);
-  ModelSnapshot snapshot(model, options, checkpoint::held_values(bindings.publish()));
+  ModelSnapshot snapshot(model, options, checkpoint::held_values(bindings.publish(WEFT_REASON_SAVE)));
   if (options.background) checkpoint::copy_pieces(snapshot.pieces, world().is_master());
   shared_->save(options.background, [path, snapshot = std::move(snapshot)](const Communicator& ranks) {
     snapshot.save(path, ranks);
@@ -93,9 +93,9 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
   if (model.shared().training != nullptr) {
     Bindings& bindings = model.shared().bindings();
     require_same_content(world().communicator(), "weights", path);
-    on_every_rank(world().communicator(),
-                  [&] { checkpoint::read_weights(path, bindings, bindings.publish(), strict); });
-    bindings.values_written();
+    const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD);
+    on_every_rank(world().communicator(), [&] { checkpoint::read_weights(path, bindings, shards, strict); });
+    bindings.values_written(WEFT_REASON_LOAD, shards);
     bindings.check_replicas(Bindings::Origin::kLoaded);
     return;
   }
@@ -154,7 +154,7 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
   finish_saving();
   Bindings& bindings = bindings_of(job.model, "save_training");
   check_before_save(bindings);
-  const std::vector<Shard> shards = bindings.publish();
+  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_SAVE);
   ModelSnapshot model(job.model, options, checkpoint::held_values(shards));
   checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(trained(job, bindings), world(), shards);
   if (options.background) {
@@ -182,8 +182,9 @@ void Booster::load_training(Job& job, const std::string& path) {
     if (world().size() > 1) identity = saved->identity();
   });
   require_agreement(world().communicator(), {{"training state", identity}}, {{"training state", path}});
-  on_every_rank(world().communicator(), [&] { saved->read(bindings.publish()); });
-  bindings.values_written();
+  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD);
+  on_every_rank(world().communicator(), [&] { saved->read(shards); });
+  bindings.values_written(WEFT_REASON_LOAD, shards);
   bindings.check_replicas(Bindings::Origin::kLoaded);
   saved->restore(world());
 }

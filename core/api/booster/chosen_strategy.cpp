@@ -59,7 +59,7 @@ ChosenStrategy find_strategy(const BoosterOptions& booster) {
   chosen.options = Options(table, given, "strategy " + chosen.name, of_booster);
   chosen.host = host_options(booster, table, chosen.options);
   const auto& factory = plugin_factory<weft_strategy_factory>(loaded, WEFT_FACTORY_STRATEGY);
-  chosen.api = factory.find(borrow(chosen.name));
+  chosen.api = factory.find(&factory, borrow(chosen.name));
   if (chosen.api == nullptr)
     fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides strategy \"{}\", but makes none",
          view(loaded.path), chosen.name);

@@ -98,8 +98,12 @@ std::vector<weft_param_shape> param_shapes(nn::Model& model, const std::vector<O
     const auto used = users.find(parameter.unsafeGetTensorImpl());
     if (used == users.end()) continue;
     const auto [first, last] = used->second;
-    shapes.push_back(
-        {parameter.numel(), first, last, model.frozen(item.key()) || !parameter.requires_grad(), 0});
+    shapes.push_back({.struct_size = sizeof(weft_param_shape),
+                      .elements = parameter.numel(),
+                      .first_unit = first,
+                      .last_unit = last,
+                      .frozen = model.frozen(item.key()) || !parameter.requires_grad(),
+                      .reserved = 0});
   }
   return shapes;
 }
@@ -238,7 +242,7 @@ namespace {
 void check_stages(const ChosenStrategy& chosen, const weft_strategy_arguments& arguments, uint32_t tensor) {
   ErrorSink error;
   weft_strategy* strategy = nullptr;
-  error.check(chosen.api->create(&arguments, &strategy, error), chosen.name);
+  error.check(chosen.api->create(chosen.api, &arguments, &strategy, error), chosen.name);
   const auto destroy = c10::make_scope_exit([&] { chosen.api->destroy(strategy); });
   described_mesh(*chosen.api, strategy, chosen.name, arguments.world_size, tensor, chosen.host.pipeline.size);
 }
@@ -266,12 +270,15 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
   const std::string precision = resolve_precision(booster);
   if (stages > 1)
     check_stages(chosen,
-                 strategy_arguments(chosen.options.data(), chosen.options.size(), world_size, 0, precision),
+                 strategy_arguments(chosen.name, chosen.options.data(), chosen.options.size(), world_size, 0,
+                                    precision),
                  sizes.tensor);
   if (chosen.api->estimate == nullptr) return std::nullopt;
   const std::vector<OwnUnit> own = units_of(model.module(), chosen.host.pipeline, stage);
   const DividedModel divided(model.module(), chosen.host);
-  const std::vector<weft_param_shape> params = param_shapes(model.module(), own);
+  const std::vector<weft_param_shape> shapes = param_shapes(model.module(), own);
+  std::vector<const weft_param_shape*> params;
+  for (const weft_param_shape& of_param : shapes) params.push_back(&of_param);
   const at::ScalarType working = precision_dtype(precision);
   const bool masters = at::isReducedFloatingType(working) && chosen.host.master_weights;
   constexpr uint32_t kStatesOfAdam = 2;
@@ -285,12 +292,13 @@ std::optional<weft_job_estimate> estimate_job(const Model& model, const BoosterO
                              kStatesOfAdam,
                              size_of(optim::computing_dtype(working)),
                              0};
-  const weft_strategy_arguments arguments = strategy_arguments(
-      chosen.options.data(), chosen.options.size(), world_size / sizes.tensor / stages, 0, precision);
+  const weft_strategy_arguments arguments =
+      strategy_arguments(chosen.name, chosen.options.data(), chosen.options.size(),
+                         world_size / sizes.tensor / stages, 0, precision);
   weft_job_estimate estimate{};
   estimate.struct_size = sizeof(estimate);
   ErrorSink error;
-  error.check(chosen.api->estimate(&arguments, &shape, &estimate, error), chosen.name);
+  error.check(chosen.api->estimate(chosen.api, &arguments, &shape, &estimate, error), chosen.name);
   return estimate;
 }
 

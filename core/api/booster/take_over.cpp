@@ -102,7 +102,7 @@ void Booster::take_over(Job& job) {
   on_every_rank(ranks, [&] { check_quiet(before); });
   before.zero_gradients();
 
-  checkpoint::Pieces held = master_pieces(before.publish(), checkpoint::add_held);
+  checkpoint::Pieces held = master_pieces(before.publish(WEFT_REASON_TAKE_OVER), checkpoint::add_held);
   std::optional<checkpoint::OptimizerSnapshot> snapshot;
   if (job.optimizer) {
     snapshot = checkpoint::take_snapshot(job.optimizer, ranks);
@@ -130,11 +130,11 @@ void Booster::take_over(Job& job) {
     const Shared::Made made = shared_->make_training(job, std::make_shared<NoValues>());
     training_after = made.training;
     Bindings& after = training_after->bindings();
-    const std::vector<Shard> shards = after.publish();
+    const std::vector<Shard> shards = after.publish(WEFT_REASON_TAKE_OVER);
     checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
     if (states) append(wanted, states->wanted_states(shards));
     fill(ranks, all_holders, held, wanted);
-    after.values_written();
+    after.values_written(WEFT_REASON_TAKE_OVER, shards);
     training_after->set_synchronise(training_before->synchronise());
     if (states) move_optimizer(job, training_after, made.host, *states);
     if (after.mesh().layout() != before.mesh().layout()) reseed_generators(world(), after.mesh());

@@ -43,12 +43,12 @@ std::optional<plan::Policy> find_policy(const nn::Model& model, const std::strin
     return std::nullopt;
   }
   *identity = plugin_identity(loaded);
-  const weft_shard_policy* table =
-      plugin_factory<weft_shard_policy_factory>(loaded, WEFT_FACTORY_SHARD_POLICY).find(borrow(family));
+  const auto& factory = plugin_factory<weft_shard_policy_factory>(loaded, WEFT_FACTORY_SHARD_POLICY);
+  const weft_shard_policy* table = factory.find(&factory, borrow(family));
   if (table == nullptr)
     fail(WEFT_FAILED_PRECONDITION, "plugin {} says that it provides policy \"{}\", but makes none",
          view(loaded.path), family);
-  return plan::policy_of(*table, model.architecture());
+  return plan::policy_of(*table, family);
 }
 
 plan::Plan make_plan(nn::Model& model, const plan::ParallelSizes& sizes, const std::string& policy_name,

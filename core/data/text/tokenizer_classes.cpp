@@ -94,7 +94,8 @@ LibraryTokenizer::LibraryTokenizer(const weft_tokenizer_class& functions, const 
     : functions_(functions), name_(name), path_(view(library.path)), tokenizer_(nullptr, functions.close) {
   ErrorSink error;
   weft_folder_tokenizer* opened = nullptr;
-  error.check(functions.open(borrow(folder), &opened, error), "tokenizer class " + name);
+  error.check(functions.open(&functions, borrow(name), borrow(folder), &opened, error),
+              "tokenizer class " + name);
   tokenizer_.reset(opened);
   if (opened == nullptr) wrong("open succeeded without a tokenizer");
   size_ = functions.size(opened);
@@ -223,7 +224,7 @@ tokenizer::OpenFolder find_class(const std::string& name) {
     throw;
   }
   const auto& factory = plugin_factory<weft_tokenizer_factory>(library, WEFT_FACTORY_TOKENIZER);
-  const weft_tokenizer_class* found = factory.find(borrow(name));
+  const weft_tokenizer_class* found = factory.find(&factory, borrow(name));
   if (found == nullptr)
     fail(WEFT_FAILED_PRECONDITION, "{}: its factory does not find the tokenizer class {}", view(library.path),
          name);

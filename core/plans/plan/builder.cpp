@@ -6,6 +6,7 @@
 
 #include "base/error_sink.hpp"
 #include "base/json.hpp"
+#include "base/struct_size.hpp"
 #include "base/text.hpp"
 #include "operations/registry.hpp"
 #include "plan/problems.hpp"
@@ -135,11 +136,14 @@ const Node* node_at(const weft_model_description* model, uint64_t index) {
   return index < model->order.size() ? &model->model.nodes[model->order[index]] : nullptr;
 }
 
-// Returns true if `out` can be filled. Otherwise adds a problem: a struct that is too small would be written
-// beyond its end.
+// Fills `out` and returns true. Adds a problem if it cannot be filled: a struct without a size would be
+// written beyond its end.
 template <class T>
-bool is_sized(const weft_model_description* model, const T* out, const char* name) {
-  if (out != nullptr && out->struct_size >= sizeof(T)) return true;
+bool fill(const weft_model_description* model, const char* name, const T& from, T* out) {
+  if (out != nullptr && out->struct_size > sizeof(uint64_t) && out->struct_size <= kLargestStruct) {
+    fill_out(name, from, out);
+    return true;
+  }
   const std::string problem =
       out == nullptr
           ? fmt::format("{0}: the {0} to fill is NULL", name)
@@ -150,23 +154,27 @@ bool is_sized(const weft_model_description* model, const T* out, const char* nam
 
 uint32_t node(const weft_model_description* model, uint64_t index, weft_node* out) {
   const Node* found = node_at(model, index);
-  if (!is_sized(model, out, "node") || !found) return 0;
-  out->path = borrow(found->path);
-  out->kind = borrow(found->kind);
-  out->num_params = static_cast<uint32_t>(found->params.size());
-  return 1;
+  weft_node node = {};
+  if (found != nullptr) {
+    node.path = borrow(found->path);
+    node.kind = borrow(found->kind);
+    node.num_params = static_cast<uint32_t>(found->params.size());
+  }
+  return fill(model, "node", node, out) && found != nullptr;
 }
 
 uint32_t node_param(const weft_model_description* model, uint64_t index, uint32_t param,
                     weft_node_param* out) {
   const Node* found = node_at(model, index);
-  if (!is_sized(model, out, "node_param") || !found || param >= found->params.size()) return 0;
-  const ParameterShape& shape = found->params[param];
-  out->name = borrow(shape.name);
-  out->ndim = static_cast<uint32_t>(shape.shape.size());
-  std::fill(std::begin(out->shape), std::end(out->shape), 0);
-  std::copy(shape.shape.begin(), shape.shape.end(), std::begin(out->shape));
-  return 1;
+  const bool is_there = found != nullptr && param < found->params.size();
+  weft_node_param node_param = {};
+  if (is_there) {
+    const ParameterShape& shape = found->params[param];
+    node_param.name = borrow(shape.name);
+    node_param.ndim = static_cast<uint32_t>(shape.shape.size());
+    std::copy(shape.shape.begin(), shape.shape.end(), std::begin(node_param.shape));
+  }
+  return fill(model, "node_param", node_param, out) && is_there;
 }
 
 // Reports a broken library as a problem of the plan, because a policy in C cannot catch an exception.
@@ -186,11 +194,12 @@ weft_parallel parallel(const ParallelSizes& sizes) {
   given.sequence_size = sizes.sequence;
   given.pipeline_size = sizes.pipeline;
   given.data_size = sizes.data;
-  given.fused_normalization = sizes.fused_normalization;
-  given.flash_attention = sizes.flash_attention;
-  given.jit_fused = sizes.jit_fused;
+  const SequenceMode& mode = sequence_mode_of(sizes);
+  given.head_ranks = sizes.tensor * (mode.divides_heads ? sizes.sequence : 1);
+  given.splits_over_tensor_axis = mode.axis == SequenceMode::Axis::kTensor;
+  given.splits_over_sequence_axis = sizes.sequence > 1;
   given.parallel_output = sizes.parallel_output;
-  given.sequence_mode = sequence_mode_of(sizes).known_as;
+  if (mode.axis != SequenceMode::Axis::kNone) given.sequence_mode = borrow(mode.name);
   return given;
 }
 
@@ -309,7 +318,7 @@ Recording record(const ModelDescription& model, const std::vector<size_t>& order
                                      .reject = reject};
   const weft_parallel axes = parallel(sizes);
   const ErrorSink error;
-  const weft_status status = policy.build(&model_view, &axes, &builder, error);
+  const weft_status status = policy.build(borrow(policy.name), &model_view, &axes, &builder, error);
   if (status != WEFT_OK) {
     const std::string text(view(weft_error_text(error)));
     plan.recording.refusal = text.empty()

@@ -29,19 +29,11 @@ const Field& field_at(const std::string& name) {
       {"sequence_size", [](const weft_parallel& p) { return json(p.sequence_size); }},
       {"pipeline_size", [](const weft_parallel& p) { return json(p.pipeline_size); }},
       {"data_size", [](const weft_parallel& p) { return json(p.data_size); }},
-      {"fused_normalization", [](const weft_parallel& p) { return json(p.fused_normalization != 0); }},
-      {"flash_attention", [](const weft_parallel& p) { return json(p.flash_attention != 0); }},
-      {"jit_fused", [](const weft_parallel& p) { return json(p.jit_fused != 0); }},
       {"parallel_output", [](const weft_parallel& p) { return json(p.parallel_output != 0); }},
-      {"split_over_tensor_axis",
-       [](const weft_parallel& p) {
-         return json(p.sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER || p.sequence_mode == WEFT_SEQUENCE_RING);
-       }},
-      {"split_over_sequence_axis", [](const weft_parallel& p) { return json(p.sequence_size > 1); }},
-      {"head_ranks", [](const weft_parallel& p) {
-         const bool exchanges = p.sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL;
-         return json(int64_t{p.tensor_size} * (exchanges ? int64_t{p.sequence_size} : 1));
-       }}};
+      {"split_over_tensor_axis", [](const weft_parallel& p) { return json(p.splits_over_tensor_axis != 0); }},
+      {"split_over_sequence_axis",
+       [](const weft_parallel& p) { return json(p.splits_over_sequence_axis != 0); }},
+      {"head_ranks", [](const weft_parallel& p) { return json(p.head_ranks); }}};
   std::vector<std::string> names;
   for (const Field& field : kFields) {
     if (name == field.name) return field;
@@ -326,7 +318,7 @@ bool is_json_policy(std::string_view custom_policy) {
 
 Policy parse_json_policy(std::string_view text, const std::string& source) {
   const auto policy = std::make_shared<const json>(checked(text, source));
-  const auto build = [policy, source](const weft_model_view* model, const weft_parallel* parallel,
+  const auto build = [policy, source](weft_str, const weft_model_view* model, const weft_parallel* parallel,
                                       const weft_plan_builder* plan, weft_error* error) {
     weft_status status = WEFT_OK;
     const weft_status guard = guarded(error, [&] {

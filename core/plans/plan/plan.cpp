@@ -146,18 +146,15 @@ std::string value_text(const Attribute& attribute) {
   }
 }
 
-Policy policy_of(const weft_shard_policy& table, const std::string& architecture) {
+Policy policy_of(const weft_shard_policy& table, const std::string& name) {
   if (!WEFT_HAS(&table, weft_shard_policy, build)) {
     fail(WEFT_INVALID_ARGUMENT,
-         "plan: the shard policy for {} has no build function (struct_size {}, at least {} wanted)",
-         architecture, table.struct_size, WEFT_END_OF(weft_shard_policy, build));
+         "plan: the shard policy {} has no build function (struct_size {}, at least {} wanted)", name,
+         table.struct_size, WEFT_END_OF(weft_shard_policy, build));
   }
-  const std::string name(view(table.name));
-  if (!is_plain_name(name)) {
-    fail(WEFT_INVALID_ARGUMENT, "plan: the shard policy for {} is called \"{}\", which is no plain name",
-         architecture, printable(name));
-  }
-  return {name, table.build};
+  return {name, [&table](weft_str found_as, auto*... arguments) {
+            return table.build(&table, found_as, arguments...);
+          }};
 }
 
 Plan build_plan(const ModelDescription& unordered, const Policy& policy, const ParallelSizes& sizes) {

@@ -105,13 +105,13 @@ struct Plan {
 // A policy that can be run: the table of a plugin, or a file (plan/json_policy.hpp).
 struct Policy {
   std::string name;
-  std::function<weft_status(const weft_model_view*, const weft_parallel*, const weft_plan_builder*,
-                            weft_error*)>
+  std::function<weft_status(weft_str name, const weft_model_view*, const weft_parallel*,
+                            const weft_plan_builder*, weft_error*)>
       build;
 };
-// Returns the policy of a plugin's table. Throws INVALID_ARGUMENT, naming the architecture, if the table has
-// no build function or its name is not a plain one.
-Policy policy_of(const weft_shard_policy& table, const std::string& architecture);
+// Returns the policy of a plugin's table, which was found under `name` and lives as long as the process.
+// Throws INVALID_ARGUMENT if the table has no build function.
+Policy policy_of(const weft_shard_policy& table, const std::string& name);
 
 // Runs the policy and validates its plan. The policy runs a second time with the nodes in another order,
 // which must give the same plan. Throws INVALID_ARGUMENT with every problem found: malformed patterns,
@@ -120,10 +120,6 @@ Policy policy_of(const weft_shard_policy& table, const std::string& architecture
 // ties that the model does not declare, tied parameters that are cut differently, and a policy that refuses
 // or is not deterministic.
 Plan build_plan(const ModelDescription& model, const Policy& policy, const ParallelSizes& sizes);
-inline Plan build_plan(const ModelDescription& model, const weft_shard_policy& table,
-                       const ParallelSizes& sizes) {
-  return build_plan(model, policy_of(table, model.architecture), sizes);
-}
 
 // Returns the plan of an architecture without a policy, which has no entries. Throws FAILED_PRECONDITION,
 // naming the architecture, if the tensor or the sequence axis has more than one rank.

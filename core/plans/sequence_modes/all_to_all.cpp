@@ -36,7 +36,7 @@ int64_t key_heads(int64_t heads, int64_t ranks) {
 plan::SequenceMode all_to_all() {
   return {.name = "all_to_all",
           .axis = plan::SequenceMode::Axis::kSequence,
-          .known_as = WEFT_SEQUENCE_ALL_TO_ALL,
+          .divides_heads = true,
           .regions = same_positions(),
           .attention = {plan::Collective::kAllToAll, "all-to-all of queries, keys, values and the result",
                         width, bytes, key_heads}};

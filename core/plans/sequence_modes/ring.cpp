@@ -11,11 +11,7 @@ plan::SequenceMode ring() {
   regions.enter_linear = {
       {kForward, kSend, kAllButNext}, {kBackward, kSend, kAllButNext}, {kBackward, kReduceScatter, kPart}};
   regions.leave_linear = {{kForward, kSend, kAllButOwn}, {kBackward, kSend, kAllButNext}};
-  return {.name = "ring",
-          .axis = plan::SequenceMode::Axis::kTensor,
-          .known_as = WEFT_SEQUENCE_RING,
-          .overlaps = true,
-          .regions = regions};
+  return {.name = "ring", .axis = plan::SequenceMode::Axis::kTensor, .overlaps = true, .regions = regions};
 }
 
 }  // namespace weft::sequence_modes

@@ -37,7 +37,6 @@ plan::SequenceMode ring_attn() {
   return {.name = "ring_attn",
           .axis = plan::SequenceMode::Axis::kSequence,
           .order = Segments::Order::kZigzag,
-          .known_as = WEFT_SEQUENCE_RING_ATTENTION,
           .overlaps = true,
           .takes_inner_ring = true,
           .regions = same_positions(),

@@ -69,10 +69,7 @@ struct SequenceMode {
   std::string_view name;    // "ring_attn"
   Axis axis = Axis::kNone;  // whose ranks split the positions
   Segments::Order order = Segments::Order::kInOrder;
-  // The WEFT_SEQUENCE_* by which policies know the mode. They ask which axis splits the positions, and
-  // whether the ranks of the sequence axis divide the heads of attention, too. A new mode that equals another
-  // in both has its constant.
-  uint32_t known_as = WEFT_SEQUENCE_WHOLE;
+  bool divides_heads = false;     // the ranks of the sequence axis divide the heads of attention, too
   bool overlaps = false;          // communicates while it computes, without an option
   bool takes_overlap = false;     // has the option enable_sequence_overlap
   bool takes_inner_ring = false;  // has the option inner_ring_size

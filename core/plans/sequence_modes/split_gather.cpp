@@ -6,7 +6,6 @@ namespace weft::sequence_modes {
 plan::SequenceMode split_gather() {
   return {.name = "split_gather",
           .axis = plan::SequenceMode::Axis::kTensor,
-          .known_as = WEFT_SEQUENCE_SPLIT_GATHER,
           .takes_overlap = true,
           .regions = gathered_positions()};
 }

@@ -127,7 +127,7 @@ class PoolAllocator final : public c10::Allocator {
 
 PoolAllocator& allocator_of(Pool pool) {
   // Never destroyed, because tensors may outlive main.
-  static const std::array<PoolAllocator*, WEFT_POOLS> pools = [] {
+  static const std::array pools = [] {
     const int64_t capacity = device::memory_use().capacity.value_or(kNoLimit);
     return std::array{new PoolAllocator(Pool::kHost),
                       new PoolAllocator(Pool::kAccelerator, device::memory_limit().value_or(capacity)),

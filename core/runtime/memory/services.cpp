@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error_sink.hpp"
+#include "base/struct_size.hpp"
 #include "base/text.hpp"
 #include "device/counting_allocator.hpp"
 #include "device/device.hpp"
@@ -28,9 +29,10 @@ const at::Tensor& tensor_of(const weft_at_tensor* handle) {
 
 Pool checked_pool(uint32_t pool) {
   if (pool == WEFT_POOL_OFFLOAD) return device::current().is_host() ? Pool::kHost : Pool::kPinned;
-  if (pool >= WEFT_POOLS)
+  if (pool > WEFT_POOL_PINNED)
     fail(WEFT_INVALID_ARGUMENT,
-         "memory pool {} is none of 0 (host), 1 (accelerator), 2 (pinned), 3 (offload)", pool);
+         "memory pool {} is none of {} (host), {} (accelerator), {} (pinned), {} (offload)", pool,
+         WEFT_POOL_HOST, WEFT_POOL_ACCELERATOR, WEFT_POOL_PINNED, WEFT_POOL_OFFLOAD);
   return static_cast<Pool>(pool);
 }
 
@@ -54,16 +56,15 @@ void reset_computing_peak() {
 
 weft_status pool_info(uint32_t pool, weft_pool_info* out, weft_error* error) {
   return guarded(error, [&] {
-    if (out->struct_size < sizeof(weft_pool_info))
-      fail(WEFT_INVALID_ARGUMENT, "weft_pool_info of {} bytes is smaller than the host's {}",
-           out->struct_size, sizeof(weft_pool_info));
     const memory::PoolUse use = memory::pool_use(checked_pool(pool));
-    out->capacity = use.capacity;
-    out->used = use.used;
-    out->peak = use.peak;
-    out->received = use.received;
-    std::tie(out->computing, out->computing_peak) =
+    weft_pool_info info = {};
+    info.capacity = use.capacity;
+    info.used = use.used;
+    info.peak = use.peak;
+    info.received = use.received;
+    std::tie(info.computing, info.computing_peak) =
         pool == WEFT_POOL_ACCELERATOR ? computing(use) : std::pair<int64_t, int64_t>();
+    fill_out("weft_pool_info", info, out);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error_sink.hpp"
+#include "base/struct_size.hpp"
 #include "base/text.hpp"
 
 namespace weft {
@@ -12,14 +13,14 @@ namespace weft {
 namespace {
 
 // The axis that varies slowest comes first, so that neighbouring ranks differ in the tensor axis.
-using AxisOrder = std::array<uint32_t, WEFT_AXES>;
-constexpr AxisOrder kSamplesOutside = {WEFT_AXIS_REPLICA,       WEFT_AXIS_DATA,         WEFT_AXIS_EXPERT,
-                                       WEFT_AXIS_PIPELINE,      WEFT_AXIS_TENSOR_DEPTH, WEFT_AXIS_TENSOR_ROW,
-                                       WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR};
-constexpr AxisOrder kStagesOutside = {WEFT_AXIS_PIPELINE,      WEFT_AXIS_REPLICA,      WEFT_AXIS_DATA,
-                                      WEFT_AXIS_EXPERT,        WEFT_AXIS_TENSOR_DEPTH, WEFT_AXIS_TENSOR_ROW,
-                                      WEFT_AXIS_TENSOR_COLUMN, WEFT_AXIS_TENSOR};
-static_assert(kSamplesOutside.back() == WEFT_AXIS_TENSOR && kStagesOutside.back() == WEFT_AXIS_TENSOR);
+using AxisOrder = std::array<uint32_t, axis::kCount>;
+constexpr AxisOrder kSamplesOutside = {axis::kReplica,      axis::kData,        axis::kExperts,
+                                       axis::kStages,       axis::kTensorDepth, axis::kTensorRow,
+                                       axis::kTensorColumn, axis::kTensor};
+constexpr AxisOrder kStagesOutside = {axis::kStages,       axis::kReplica,     axis::kData,
+                                      axis::kExperts,      axis::kTensorDepth, axis::kTensorRow,
+                                      axis::kTensorColumn, axis::kTensor};
+static_assert(kSamplesOutside.back() == axis::kTensor && kStagesOutside.back() == axis::kTensor);
 
 const AxisOrder& axes_of(RankOrder order) {
   return order == RankOrder::kStagesOutside ? kStagesOutside : kSamplesOutside;
@@ -28,66 +29,52 @@ const AxisOrder& axes_of(RankOrder order) {
 // Products of sizes stop here, so that they cannot overflow. No job has so many ranks.
 constexpr uint64_t kTooMany = uint64_t{1} << 31;
 
-struct NamedGroup {
-  const char* name;
-  Axes axes;
-};
-constexpr NamedGroup kGroups[] = {{"samples", sample_axes()},
-                                  {"tensor", tensor_axes()},
-                                  {"tensor.row", 1u << WEFT_AXIS_TENSOR_ROW},
-                                  {"tensor.column", 1u << WEFT_AXIS_TENSOR_COLUMN},
-                                  {"tensor.depth", 1u << WEFT_AXIS_TENSOR_DEPTH},
-                                  {"stages", stage_axes()},
-                                  {"experts", expert_axes()},
-                                  {"everyone", all_axes()}};
-
 }  // namespace
 
 Mesh::Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy, uint32_t sequence_size,
            RankOrder order)
     : order_(order), sequence_size_(sequence_size) {
-  std::copy(std::begin(sizes.size), std::end(sizes.size), size_.begin());
+  size_ = sizes.size;
   const auto product_of = [&](std::initializer_list<uint32_t> axes) {
     uint64_t product = 1;
     for (const uint32_t axis : axes) product = std::min<uint64_t>(product * size_[axis], kTooMany);
     return product;
   };
-  const uint64_t sub_axes =
-      product_of({WEFT_AXIS_TENSOR_DEPTH, WEFT_AXIS_TENSOR_ROW, WEFT_AXIS_TENSOR_COLUMN});
-  if (sub_axes != 1 && sub_axes != size_[WEFT_AXIS_TENSOR])
+  const uint64_t sub_axes = product_of({axis::kTensorDepth, axis::kTensorRow, axis::kTensorColumn});
+  if (sub_axes != 1 && sub_axes != size_[axis::kTensor])
     fail(WEFT_INVALID_ARGUMENT,
          "{}: the tensor axis has {} ranks, but its depth, rows and columns are {} x {} x {}; their product "
          "must be {}, or 1 for a tensor axis without them",
-         strategy, size_[WEFT_AXIS_TENSOR], size_[WEFT_AXIS_TENSOR_DEPTH], size_[WEFT_AXIS_TENSOR_ROW],
-         size_[WEFT_AXIS_TENSOR_COLUMN], size_[WEFT_AXIS_TENSOR]);
+         strategy, size_[axis::kTensor], size_[axis::kTensorDepth], size_[axis::kTensorRow],
+         size_[axis::kTensorColumn], size_[axis::kTensor]);
   const uint64_t product =
-      product_of({WEFT_AXIS_REPLICA, WEFT_AXIS_DATA, WEFT_AXIS_EXPERT, WEFT_AXIS_PIPELINE, WEFT_AXIS_TENSOR});
+      product_of({axis::kReplica, axis::kData, axis::kExperts, axis::kStages, axis::kTensor});
   if (product != static_cast<uint64_t>(world.size()))
     fail(WEFT_INVALID_ARGUMENT,
          "{}: a mesh of {} x {} x {} x {} x {} (replica, data, expert, pipeline, tensor) needs {} ranks, but "
          "there are {}",
-         strategy, size_[WEFT_AXIS_REPLICA], size_[WEFT_AXIS_DATA], size_[WEFT_AXIS_EXPERT],
-         size_[WEFT_AXIS_PIPELINE], size_[WEFT_AXIS_TENSOR], product, world.size());
+         strategy, size_[axis::kReplica], size_[axis::kData], size_[axis::kExperts], size_[axis::kStages],
+         size_[axis::kTensor], product, world.size());
   leaf_size_ = size_;
-  if (sub_axes != 1) leaf_size_[WEFT_AXIS_TENSOR] = 1;
+  if (sub_axes != 1) leaf_size_[axis::kTensor] = 1;
   const std::vector<int> place_of_rank = world.coordinate(leaf_sizes());
   for (size_t i = 0; i < place_of_rank.size(); ++i)
     leaf_coordinate_[axes_of(order_)[i]] = static_cast<uint32_t>(place_of_rank[i]);
   coordinate_ = leaf_coordinate_;
-  coordinate_[WEFT_AXIS_TENSOR] = place(tensor()).rank;
+  coordinate_[axis::kTensor] = place(tensor()).rank;
   if (place(samples()).size % sequence_size_ != 0)
     fail(WEFT_INVALID_ARGUMENT, "{}: sp_size is {}, must divide the {} data-parallel ranks of {} ranks",
          strategy, sequence_size_, place(samples()).size, world.size());
 }
 
-Axes Mesh::named(std::string_view group) {
-  std::vector<std::string> names;
-  for (const NamedGroup& known : kGroups) {
-    if (known.name == group) return known.axes;
-    names.emplace_back(known.name);
-  }
-  fail(WEFT_NOT_FOUND, "the mesh has no group \"{}\"; the groups are {}", printable(group, 40),
-       fmt::join(names, ", "));
+Axes Mesh::named(std::string_view name) {
+  if (name == "samples") return sample_axes();
+  if (name == "everyone") return all_axes();
+  const auto* const found = std::find(axis::kNames.begin(), axis::kNames.end(), name);
+  if (found == axis::kNames.end())
+    fail(WEFT_NOT_FOUND, "the mesh has no axes \"{}\"; there are samples, everyone, {}", printable(name, 40),
+         fmt::join(axis::kNames, ", "));
+  return 1u << (found - axis::kNames.begin());
 }
 
 std::vector<int> Mesh::leaf_sizes() const {
@@ -144,7 +131,7 @@ std::vector<std::pair<std::string, uint32_t>> Mesh::layout() const {
 
 Axes Mesh::open_axes(Axes axes) const {
   Axes open = 0;
-  for (uint32_t axis = 0; axis < WEFT_AXES; ++axis) open |= leaf_size_[axis] > 1 ? 1u << axis : 0;
+  for (uint32_t axis = 0; axis < axis::kCount; ++axis) open |= leaf_size_[axis] > 1 ? 1u << axis : 0;
   return open & with_sub_axes(axes);
 }
 
@@ -158,7 +145,7 @@ std::vector<Axes> Mesh::groups() const {
 
 Communicator Mesh::along(const World& world, Axes axes) const {
   std::vector<int> places;
-  for (size_t i = 0; i < WEFT_AXES; ++i)
+  for (size_t i = 0; i < axis::kCount; ++i)
     if (with_sub_axes(axes) >> axes_of(order_)[i] & 1) places.push_back(static_cast<int>(i));
   return world.along(leaf_sizes(), places);
 }
@@ -179,21 +166,72 @@ Communicator Mesh::sequence_ranks(const Communicator& samples) const {
 StageRanks ranks_of_stages(const weft_mesh& sizes, RankOrder order) {
   StageRanks ranks{1, 1, 1};
   for (const uint32_t axis : axes_of(order)) {
-    if (axis == WEFT_AXIS_PIPELINE) {
+    if (axis == axis::kStages) {
       ranks.runs = ranks.length;  // of the axes that vary slower
       ranks.length = 1;
-    } else if (axis == WEFT_AXIS_TENSOR || common(1u << axis, tensor_axes()) == 0) {  // no sub-axis
+    } else if (axis == axis::kTensor || common(1u << axis, tensor_axes()) == 0) {  // no sub-axis
       ranks.length *= sizes.size[axis];
     }
   }
-  ranks.stride = ranks.length * sizes.size[WEFT_AXIS_PIPELINE];
+  ranks.stride = ranks.length * sizes.size[axis::kStages];
   return ranks;
 }
 
-weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_options, int64_t world_size,
-                                           int64_t rank, const std::string& precision) {
-  return {sizeof(weft_strategy_arguments), options,          num_options, static_cast<uint32_t>(world_size),
-          static_cast<uint32_t>(rank),     borrow(precision)};
+weft_strategy_arguments strategy_arguments(std::string_view name, const weft_kv* options, size_t num_options,
+                                           int64_t world_size, int64_t rank, const std::string& precision) {
+  return {.struct_size = sizeof(weft_strategy_arguments),
+          .name = borrow(name),
+          .options = options,
+          .num_options = num_options,
+          .world_size = static_cast<uint32_t>(world_size),
+          .rank = static_cast<uint32_t>(rank),
+          .precision = borrow(precision)};
+}
+
+namespace {
+
+void fill_axis(const weft_mesh* mesh, uint32_t index, weft_axis* out) {
+  if (index >= axis::kCount)
+    fail(WEFT_OUT_OF_RANGE, "the mesh has no axis {}: there are {}", index, uint32_t{axis::kCount});
+  weft_axis axis = {};
+  axis.name = borrow(std::string_view(axis::kNames[index]));
+  axis.index = index;
+  axis.size = mesh->size[index];
+  fill_out("weft_axis", axis, out);
+}
+
+}  // namespace
+
+const weft_mesh_services* mesh_services() {
+  static const weft_mesh_services table = {
+      .struct_size = sizeof(weft_mesh_services),
+      .count = [](const weft_mesh*) -> uint32_t { return axis::kCount; },
+      .axis = [](const weft_mesh* mesh, uint32_t index, weft_axis* out,
+                 weft_error* error) { return guarded(error, [&] { fill_axis(mesh, index, out); }); },
+      .find =
+          [](const weft_mesh* mesh, weft_str name, weft_axis* out, weft_error* error) {
+            return guarded(error, [&] {
+              const auto* const found = std::find(axis::kNames.begin(), axis::kNames.end(), view(name));
+              if (found == axis::kNames.end())
+                fail(WEFT_NOT_FOUND, "the mesh has no axis \"{}\"; there are {}", printable(view(name), 40),
+                     fmt::join(axis::kNames, ", "));
+              fill_axis(mesh, static_cast<uint32_t>(found - axis::kNames.begin()), out);
+            });
+          },
+      .set_size =
+          [](weft_mesh* mesh, uint32_t index, uint32_t size, weft_error* error) {
+            return guarded(error, [&] {
+              if (index >= axis::kCount)
+                fail(WEFT_OUT_OF_RANGE, "the mesh has no axis {}: there are {}", index,
+                     uint32_t{axis::kCount});
+              mesh->size[index] = size;
+            });
+          },
+      .ranks_left =
+          [](const weft_mesh* mesh) {
+            return mesh->ranks / (mesh->size[axis::kTensor] * mesh->size[axis::kStages]);
+          }};
+  return &table;
 }
 
 weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, const std::string& name,
@@ -208,22 +246,21 @@ weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, 
     fail(WEFT_UNIMPLEMENTED,
          "{}: pp_size is {}, but this strategy schedules units itself, so the host cannot run them in stages",
          name, stages);
-  weft_mesh mesh{};
-  mesh.struct_size = sizeof(mesh);
-  std::fill(std::begin(mesh.size), std::end(mesh.size), 1u);
-  mesh.size[WEFT_AXIS_TENSOR] = tensor_size;
-  mesh.size[WEFT_AXIS_PIPELINE] = stages;
+  weft_mesh mesh;
+  mesh.ranks = ranks;
+  mesh.size[axis::kTensor] = tensor_size;
+  mesh.size[axis::kStages] = stages;
   if (api.describe_mesh == nullptr) {
-    mesh.size[WEFT_AXIS_DATA] = ranks / tensor_size / stages;
+    mesh.size[axis::kData] = ranks / tensor_size / stages;
     return mesh;
   }
   ErrorSink error;
   error.check(api.describe_mesh(strategy, &mesh, error), name);
-  if (stages > 1 && mesh.size[WEFT_AXIS_PIPELINE] != stages)
+  if (stages > 1 && mesh.size[axis::kStages] != stages)
     fail(WEFT_INTERNAL,
          "{}: pp_size is {}, but describe_mesh made a pipeline axis of {}; it must keep the size that it is "
          "given",
-         name, stages, mesh.size[WEFT_AXIS_PIPELINE]);
+         name, stages, mesh.size[axis::kStages]);
   return mesh;
 }
 

@@ -9,8 +9,16 @@
 #include <vector>
 
 #include "axes/axis_sets.hpp"
+#include "weft/mesh.h"
 #include "weft/strategy.h"
 #include "weft/world.hpp"
+
+// The sizes of the axes, and the number of ranks, while a strategy describes the mesh.
+struct weft_mesh {
+  weft_mesh() { size.fill(1); }
+  std::array<uint32_t, weft::axis::kCount> size{};
+  uint32_t ranks = 1;
+};
 
 namespace weft {
 
@@ -104,9 +112,9 @@ class Mesh {
 
   RankOrder order_ = RankOrder::kSamplesOutside;
   uint32_t sequence_size_ = 1;
-  std::array<uint32_t, WEFT_AXES> size_{}, coordinate_{};
+  std::array<uint32_t, axis::kCount> size_{}, coordinate_{};
   // The same, but with a size of 1 for TENSOR where it has sub-axes.
-  std::array<uint32_t, WEFT_AXES> leaf_size_{}, leaf_coordinate_{};
+  std::array<uint32_t, axis::kCount> leaf_size_{}, leaf_coordinate_{};
 };
 
 // Where the ranks of one pipeline stage lie: `runs` runs of `length` neighbouring ranks, which begin `stride`
@@ -117,10 +125,13 @@ struct StageRanks {
 // Returns that of a mesh with these sizes, without making it.
 StageRanks ranks_of_stages(const weft_mesh& sizes, RankOrder order);
 
-// Returns the arguments of a strategy's `create`. They refer to `options` and `precision`, which must outlive
-// them.
-weft_strategy_arguments strategy_arguments(const weft_kv* options, size_t num_options, int64_t world_size,
-                                           int64_t rank, const std::string& precision);
+// Returns the arguments of a strategy's `create`. They refer to `name`, `options` and `precision`, which must
+// outlive them.
+weft_strategy_arguments strategy_arguments(std::string_view name, const weft_kv* options, size_t num_options,
+                                           int64_t world_size, int64_t rank, const std::string& precision);
+
+// Returns the functions of "weft.mesh/1".
+const weft_mesh_services* mesh_services();
 
 // Returns the mesh that `strategy` describes. The host gives it a tensor axis of `tensor_size` ranks and a
 // pipeline axis of `stages` ranks. Without a `describe_mesh` slot, all other ranks lie on the data axis.

@@ -55,7 +55,7 @@ json describe(const optim::Optimizer::Shared& shared) {
 // What belongs to whole parameters is the same on every rank, and the master answers for it.
 Pieces held_states(const optim::Optimizer::Shared& shared, bool is_master) {
   Pieces pieces;
-  for (const Shard& shard : shared.training->publish()) {
+  for (const Shard& shard : shared.training->publish(WEFT_REASON_SAVE)) {
     const auto found = shared.ranges.find({shard.param->index, shard.begin});
     if (found == shared.ranges.end()) continue;
     const weft_param& param = *shard.param;
@@ -201,6 +201,7 @@ void SavedOptimizer::apply(optim::Optimizer& optimizer) {
   optim::Optimizer::Shared& shared = optimizer.shared();
   shared.groups = std::move(groups_);
   shared.steps = steps_;
+  if (shared.training != nullptr) shared.training->set_updates(steps_);
   shared.parameters = std::move(parameters_);
   shared.ranges = std::move(ranges_);
   if (!shared.scaler || scaler_.is_null()) return;
@@ -216,7 +217,7 @@ void read_optimizer(const std::string& path, optim::Optimizer& optimizer) {
     fail(WEFT_INVALID_ARGUMENT, "{} holds no optimizer state of Weft (metadata \"{}\" is missing)", path,
          kOptimizerKey);
   SavedOptimizer saved(parse_json(*groups, path + ": " + kOptimizerKey), reader.entries(), optimizer, path);
-  for (const Piece& piece : saved.wanted_states(training.publish()))
+  for (const Piece& piece : saved.wanted_states(training.publish(WEFT_REASON_LOAD)))
     reader.read(*reader.find(piece.tensor.name), piece.box, piece.values);
   saved.apply(optimizer);
 }

@@ -62,6 +62,7 @@ void Optimizer::Shared::attach(std::shared_ptr<Bindings> boosted) {
     }
   }
   training = std::move(boosted);
+  training->set_updates(steps);
 }
 
 Bindings& Optimizer::Shared::boosted(std::string_view action) const {
@@ -84,7 +85,7 @@ void Optimizer::zero_grad() {
 double Optimizer::clip_grad_by_norm(double max_norm, double norm_type) {
   Bindings& training = shared().boosted("clip_grad_by_norm");
   check_clipping(max_norm, norm_type);
-  const std::vector<Shard> shards = training.publish();
+  const std::vector<Shard> shards = training.publish(WEFT_REASON_UPDATE);
   std::vector<double> sums = {counted_norm_part(shards, norm_type)};
   reduce_with_norm(training.world(), sums, norm_type);
   const double norm = kernels::norm_of(sums[0], norm_type) / training.loss_scale();
@@ -103,7 +104,7 @@ void Optimizer::clip_grad_by_value(double limit) {
     fail(WEFT_INVALID_ARGUMENT, "clip_grad_by_value: the limit is {}, must be positive", limit);
   at::NoGradGuard no_grad;
   limit *= training.loss_scale();
-  for (const Shard& shard : training.publish())
+  for (const Shard& shard : training.publish(WEFT_REASON_UPDATE))
     if (shard.gradient.defined()) at::Tensor(shard.gradient).clamp_(-limit, limit);
 }
 

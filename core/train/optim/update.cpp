@@ -28,7 +28,7 @@ class Updating {
         max_norm_(max_norm),
         reading_(reading),
         extra_(extra),
-        shards_(training_.publish()),
+        shards_(training_.publish(WEFT_REASON_UPDATE)),
         touched_(training_.take_touched()),
         rounds_(shared, shards_) {
     if (max_norm > 0 || shared.scaler) norm_.emplace(shards_, shared.norm_type);
@@ -47,6 +47,8 @@ class Updating {
     reduce_over_ranks(world, facts_);
     return facts_.back() == 0 ? before_reading(sums) : after_reading(false, sums);
   }
+
+  const std::vector<Shard>& shards() const { return shards_; }
 
  private:
   // The device decides, so the host launches the update before it waits.
@@ -126,15 +128,17 @@ Optimizer::Shared::Update Optimizer::Shared::update(double limit, device::Readin
   for (const Group& group : groups)
     for (const auto& [name, value] : group.options) require_finite(*rule, name, value);
   Update result;
-  const kernels::Decision decision = Updating(*this, limit, reading, extra).run(result.extra);
+  Updating updating(*this, limit, reading, extra);
+  const kernels::Decision decision = updating.run(result.extra);
   result.norm = decision.norm;
   result.updated = decision.skipped == 0;
-  if (result.updated) ++steps;
+  if (result.updated) boosted_training.set_updates(++steps);
+  if (boosted_training.checks_update()) boosted_training.check_written(updating.shards());
   if (scaler) {
     scaler->update(!result.updated);
     boosted_training.set_loss_scale(scaler->scale());
   }
-  boosted_training.values_changed();
+  boosted_training.values_changed(WEFT_REASON_UPDATE);
   return result;
 }
 

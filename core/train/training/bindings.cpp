@@ -59,10 +59,9 @@ Bindings::Bindings(World world, std::shared_ptr<nn::Model> model, const weft_str
       source_(std::move(source)) {
   make_units();
   make_params();
-  strategy_ =
-      std::make_unique<Strategy>(api, std::move(strategy_name),
-                                 strategy_arguments(strategy_options.data(), strategy_options.size(),
-                                                    world_.size(), world_.rank(), options_.precision));
+  strategy_ = std::make_unique<Strategy>(
+      api, strategy_arguments(strategy_name, strategy_options.data(), strategy_options.size(), world_.size(),
+                              world_.rank(), options_.precision));
 }
 
 Bindings::~Bindings() {
@@ -91,7 +90,7 @@ void Bindings::start(const MakePlan& make_plan) {
 }
 
 void Bindings::make_mesh() {
-  weft_mesh described{};
+  weft_mesh described;
   require_one_mesh([&] {
     described = described_mesh(strategy_->api(), strategy_->handle(), strategy_name(),
                                static_cast<uint32_t>(world_.size()), options_.host.plan_flags.tensor,
@@ -229,21 +228,33 @@ void Bindings::bind(weft_param& param, const at::Tensor& storage) {
   param.bound = true;
 }
 
-void Bindings::values_changed() {
+void Bindings::values_changed(uint32_t reason) {
   if (strategy_->api().values_changed == nullptr) return;
-  strategy_->guarded([&] { strategy_->call(strategy_->api().values_changed); });
+  strategy_->guarded([&] { strategy_->call(strategy_->api().values_changed, reason); });
 }
 
-void Bindings::values_written() {
+void Bindings::values_written(uint32_t reason, const std::vector<Shard>& shards) {
   std::vector<at::Tensor> values, working;
-  for (const Shard& shard : publish()) {
+  for (const Shard& shard : shards) {
     if (!shard.working.defined()) continue;
     values.push_back(shard.value);
     working.push_back(shard.working);
   }
   const at::NoGradGuard no_grad;
   if (!working.empty()) at::_foreach_copy_(working, values);
-  values_changed();
+  check_written(shards);
+  values_changed(reason);
+}
+
+weft_pass Bindings::pass(uint32_t purpose, uint32_t micro, size_t num_micros, bool synchronise) const {
+  return {.struct_size = sizeof(weft_pass),
+          .step = updates_,
+          .purpose = purpose,
+          .micro = micro,
+          .num_micros = static_cast<uint32_t>(num_micros),
+          .synchronise = synchronise,
+          .recomputes = 0,
+          .reserved = 0};
 }
 
 void Bindings::zero_gradients() {

@@ -94,8 +94,11 @@ class Bindings {
   void read(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values) const;
   // Gives the parameter its storage. From then on the strategy's `gradient_ready` is called for it.
   void bind(weft_param& param, const at::Tensor& storage);
-  // Returns the shards that the strategy publishes: the same ranges in every call.
-  std::vector<Shard> publish();
+  // Returns the shards that the strategy publishes: the same ranges in every call. `reason` is WEFT_REASON_*.
+  std::vector<Shard> publish(uint32_t reason);
+  // Throws INTERNAL on every rank if the strategy publishes other values than those in `written`, which it
+  // published before and the host has written: then they are copies, and what is trained is lost. Collective.
+  void check_written(const std::vector<Shard>& written);
   // Returns the distinct sets of axes over which strategies split published shards, the same on all ranks.
   const std::set<Axes>& divided_axes() const { return divided_axes_; }
   // Throws on every rank unless all ranks that hold the same elements of a parameter publish the same bits of
@@ -105,9 +108,18 @@ class Bindings {
   enum class Origin { kBoosted, kLoaded, kTakenOver, kTrained, kSaved };
   void check_replicas(Origin origin);
   // Tells the strategy that the published values and their working copies have changed.
-  void values_changed();
-  // The same after values alone were written: makes the working copies first.
-  void values_written();
+  void values_changed(uint32_t reason);
+  // The same after the values of `shards` alone were written: makes the working copies first, and checks that
+  // the strategy has what was written. Collective.
+  void values_written(uint32_t reason, const std::vector<Shard>& shards);
+  // Describes a forward or backward to the strategy. `purpose` is WEFT_PASS_*.
+  weft_pass pass(uint32_t purpose, uint32_t micro, size_t num_micros, bool synchronise) const;
+  // How many updates this training made, and those that it resumes.
+  int64_t updates() const { return updates_; }
+  void set_updates(int64_t updates) { updates_ = updates; }
+  // Whether the next update is compared with what the strategy publishes after it.
+  bool checks_update() const { return checks_update_; }
+  void set_checks_update(bool checks) { checks_update_ = checks; }
   void zero_gradients();
   int64_t zeroings() const { return zeroings_; }  // how often zero_gradients() was called
   // Returns, by parameter, which of them got a gradient since the last call, and forgets it. touch() takes
@@ -156,7 +168,8 @@ class Bindings {
   SharedGradients shared_gradients_;
   std::set<Axes> divided_axes_;
   std::vector<std::array<int64_t, 3>> ranges_;  // of the published shards: parameter, begin, count
-  int64_t zeroings_ = 0;
+  int64_t zeroings_ = 0, updates_ = 0;
+  bool checks_update_ = false;
   double loss_scale_ = 1;
   std::unique_ptr<Strategy> strategy_;  // the last member: destroyed before what it was bound to
 };

@@ -46,7 +46,7 @@ void Bindings::check_published() {
     std::vector<int64_t> counted(params_.size());
     std::vector<Cover> covers = empty_covers(params_);
     std::set<Axes> divided;
-    for (const Shard& shard : publish()) {
+    for (const Shard& shard : publish(WEFT_REASON_START)) {
       const weft_param& param = *shard.param;
       counted[param.index] += shard.counted_count;
       for_each_box(param.cut, shard.begin + shard.counted_begin, shard.counted_count,
@@ -93,6 +93,25 @@ void Bindings::check_ranges(const std::vector<Shard>& shards) const {
     fail(WEFT_INTERNAL,
          "{}: the {} published ranges are not the {} of configure, in their order; they must not change",
          strategy_name(), shards.size(), ranges_.size());
+}
+
+void Bindings::check_written(const std::vector<Shard>& written) {
+  const auto compare = [&] {
+    const std::vector<Shard> found = publish(WEFT_REASON_CHECK);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const at::Tensor &now = found[i].value, &then = written[i].value;
+      const bool is_one = now.is_alias_of(then) && now.storage_offset() == then.storage_offset();
+      if (is_one || now.equal(then)) continue;
+      fail(WEFT_INTERNAL,
+           "{}: what was written to the published values of {} is not in them when they are published again, "
+           "so it is lost; publish the memory itself, not a copy that is made for each call",
+           strategy_name(), found[i].param->name);
+    }
+  };
+  strategy_->guarded([&] {
+    strategy_->disturb();  // what was written is half lost
+    on_every_rank(world_.communicator(), compare);
+  });
 }
 
 }  // namespace weft

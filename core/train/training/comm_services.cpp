@@ -80,8 +80,8 @@ const weft_comm_services* comm_services() {
     weft_comm_services t{};
     t.struct_size = sizeof(t);
     t.comm = [](weft_training* training, uint32_t axes) { return training->comm(axes); };
-    t.group_axes = [](weft_training*, weft_str group, uint32_t* out, weft_error* error) {
-      return guarded(error, [&] { *out = Mesh::named(view(group)); });
+    t.axes = [](weft_training*, weft_str name, uint32_t* out, weft_error* error) {
+      return guarded(error, [&] { *out = Mesh::named(view(name)); });
     };
     t.rank = [](weft_comm* c) { return static_cast<uint32_t>(c->communicator.rank()); };
     t.size = [](weft_comm* c) { return static_cast<uint32_t>(c->communicator.size()); };

@@ -27,10 +27,10 @@ std::shared_ptr<ForwardRecord> Hooks::make_pending_record() {
   return record;
 }
 
-void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<ForwardRecord>& record,
-                    const Run& run) {
+void Hooks::forward(weft_unit& unit, State& state, const weft_pass& pass,
+                    const std::shared_ptr<ForwardRecord>& record, const Run& run) {
   const bool calls = !strategy_.keeps_hooks();
-  if (calls) strategy_.call(strategy_.api().before_forward, &unit);
+  if (calls) strategy_.call(strategy_.api().before_forward, &unit, &pass);
   const bool bounded = record != nullptr && at::GradMode::is_enabled();
   size_t entry = 0;
   if (bounded) {
@@ -43,61 +43,65 @@ void Hooks::forward(weft_unit& unit, State& state, const std::shared_ptr<Forward
   if (bounded)
     insert_boundary(
         state, UnitSide::kAfter, record.get(), [record, entry] { record->before_backward(entry); }, more);
-  if (calls) strategy_.call(strategy_.api().after_forward, &unit);
+  if (calls) strategy_.call(strategy_.api().after_forward, &unit, &pass);
 }
 
 void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
-                     const weft_backward_info& info, const std::shared_ptr<ForwardRecord>& record,
+                     const weft_pass& pass, const std::shared_ptr<ForwardRecord>& record,
                      const std::function<void()>& send) {
   const auto run = [&] {
     if (!roots.empty()) torch::autograd::backward(roots, gradients);
     complete(record);
   };
-  enclose(info, run, send);
+  enclose(pass, run, send);
 }
 
-void Hooks::finish_backward(const weft_backward_info& info, const ForwardRecord& record) {
-  enclose(info, [&] { record.deferred()->run(); }, {});
+void Hooks::finish_backward(const weft_pass& pass, const ForwardRecord& record) {
+  enclose(pass, [&] { record.deferred()->run(); }, {});
 }
 
-void Hooks::enclose(const weft_backward_info& info, const std::function<void()>& run,
+void Hooks::enclose(const weft_pass& pass, const std::function<void()>& run,
                     const std::function<void()>& send) {
   strategy_.disturb();  // because gradients change from here on
   const bool calls = !strategy_.keeps_hooks();
-  if (calls) strategy_.call(strategy_.api().begin_backward, &info);
+  strategy_.begin_pass(pass);
+  if (calls) strategy_.call(strategy_.api().begin_backward, &pass);
   in_backward_ = true;
-  micro_batch_ = info.count > 0 ? static_cast<int64_t>(info.index) : -1;
   const auto leave = c10::make_scope_exit([this]() noexcept { in_backward_ = false; });
   shared_gradients_.begin();
   run();
   shared_gradients_.end();
   if (send) send();
   if (!calls) return;
-  if (info.synchronise != 0)
+  if (pass.synchronise != 0)
     for (weft_param* param : shared_gradients_.complete())
-      strategy_.call(strategy_.api().gradient_ready, param);
-  strategy_.call(strategy_.api().end_backward, &info);
+      strategy_.call(strategy_.api().gradient_ready, param, &pass);
+  strategy_.call(strategy_.api().end_backward, &pass);
 }
 
-void Hooks::before_graph(const std::vector<std::unique_ptr<weft_unit>>& units) {
+void Hooks::before_graph(const std::vector<std::unique_ptr<weft_unit>>& units, const weft_pass& pass) {
   for (const auto& unit : units) {
-    strategy_.call(strategy_.api().before_forward, unit.get());
-    strategy_.call(strategy_.api().after_forward, unit.get());
+    strategy_.call(strategy_.api().before_forward, unit.get(), &pass);
+    strategy_.call(strategy_.api().after_forward, unit.get(), &pass);
   }
 }
 
-void Hooks::run_graph(const weft_backward_info& info, const std::function<void()>& launch,
+void Hooks::run_graph(const weft_pass& pass, const std::function<void()>& launch,
                       const Strategy::KeptHooks& after) {
   strategy_.disturb();  // because gradients change from here on
-  strategy_.call(strategy_.api().begin_backward, &info);
+  strategy_.begin_pass(pass);
+  strategy_.call(strategy_.api().begin_backward, &pass);
   launch();
   for (const auto& hook : after) hook();
-  strategy_.call(strategy_.api().end_backward, &info);
+  strategy_.call(strategy_.api().end_backward, &pass);
 }
 
 void Hooks::before_backward(weft_unit& unit) {
-  if (trace::on()) unit_of_trace_ = trace::begin("backward " + unit.unit->name(), "unit", micro_batch_);
-  strategy_.hook(strategy_.api().before_backward, &unit);
+  const weft_pass& pass = strategy_.pass();
+  if (trace::on())
+    unit_of_trace_ = trace::begin("backward " + unit.unit->name(), "unit",
+                                  pass.num_micros > 0 ? static_cast<int64_t>(pass.micro) : -1);
+  strategy_.hook(strategy_.api().before_backward, &unit, unit.recompute);
 }
 
 void Hooks::after_backward(weft_unit& unit) {

@@ -43,7 +43,7 @@ std::vector<KnownPart> known_parts(Bindings& bindings,
   std::map<Axes, std::vector<KnownPart>> own;
   on_every_rank(bindings.world().communicator(), [&] {
     for (const Axes axes : bindings.divided_axes()) own[axes].resize(size);
-    for (const Shard& shard : bindings.publish()) {
+    for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK)) {
       if (shard.copy) continue;
       KnownPart& part = own.at(shard.divided_axes)[shard.param->index];
       part.count += shard.count;

@@ -63,7 +63,8 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
   check_tensor(value, kValues, *param, record.count, refuse);
   if (gradient.defined()) check_tensor(gradient, kGradients, *param, record.count, refuse);
   if (working.defined()) check_working(working, value, *param, refuse);
-  if (record.partition_axes >> WEFT_AXES != 0) refuse("partition_axes has bits beyond the axes of the mesh");
+  if (without(record.partition_axes, all_axes()) != 0)
+    refuse("partition_axes has bits beyond the axes of the mesh");
   if ((record.flags & ~uint32_t{WEFT_SHARD_COPY}) != 0) refuse("its flags are unknown to this version");
   for (const auto& [run, counted] : counted_runs(*param, record.begin, record.count)) {
     const auto part = [&, run = run](const at::Tensor& all) {
@@ -87,10 +88,10 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
   }
 }
 
-std::vector<Shard> Bindings::publish() {
+std::vector<Shard> Bindings::publish(uint32_t reason) {
   strategy_->check_alive();
   weft_shard_sink sink{this, {}};
-  strategy_->call(strategy_->api().publish, &sink);
+  strategy_->call(strategy_->api().publish, reason, &sink);
   check_ranges(sink.shards);
   memory::finish_transfers();
   return std::move(sink.shards);

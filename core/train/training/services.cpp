@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error_sink.hpp"
+#include "base/struct_size.hpp"
 #include "device/tensors.hpp"
 #include "memory/services.hpp"
 #include "training/publish.hpp"
@@ -32,25 +33,23 @@ struct Services {
 
   static weft_status param_info(weft_param* param, weft_param_info* out, weft_error* error) {
     return guarded(error, [&] {
-      if (out->struct_size < sizeof(weft_param_info))
-        throw Error(WEFT_INVALID_ARGUMENT, "weft_param_info of " + std::to_string(out->struct_size) +
-                                               " bytes is smaller than the host's " +
-                                               std::to_string(sizeof(weft_param_info)));
-      out->name = borrow(param->name);
-      out->index = param->place;
-      out->frozen = param->frozen;
       const std::vector<weft_unit*> users = users_of(*param);
-      out->first_unit = users.front()->place;
-      out->num_units = static_cast<uint32_t>(users.size());
-      out->partition_axes = param->partition_axes;
-      out->gradient_axes = param->gradient_axes;
-      out->working_dtype = dtype_code(param->tensor.scalar_type());
-      out->master_dtype = dtype_code(param->master_dtype());
-      out->ndim = static_cast<uint32_t>(param->shape.size());
-      out->across_stages = param->across_stages;
-      std::copy(param->shape.begin(), param->shape.end(), out->shape);
-      std::copy(param->local.begin(), param->local.end(), out->local);
-      out->count = param->count();
+      weft_param_info info = {};
+      info.name = borrow(param->name);
+      info.index = param->place;
+      info.frozen = param->frozen;
+      info.first_unit = users.front()->place;
+      info.num_units = static_cast<uint32_t>(users.size());
+      info.partition_axes = param->partition_axes;
+      info.gradient_axes = param->gradient_axes;
+      info.working_dtype = dtype_code(param->tensor.scalar_type());
+      info.master_dtype = dtype_code(param->master_dtype());
+      info.ndim = static_cast<uint32_t>(param->shape.size());
+      info.across_stages = param->across_stages;
+      std::copy(param->shape.begin(), param->shape.end(), info.shape);
+      std::copy(param->local.begin(), param->local.end(), info.local);
+      info.count = param->count();
+      fill_out("weft_param_info", info, out);
     });
   }
 
@@ -71,6 +70,21 @@ struct Services {
 
   static weft_status param_bind(weft_param* param, const weft_at_tensor* storage, weft_error* error) {
     return guarded(error, [&] { param->bindings->bind(*param, tensor_of(storage)); });
+  }
+
+  static weft_status param_set_gradient(weft_param* param, const weft_at_tensor* gradient,
+                                        weft_error* error) {
+    return guarded(error, [&] {
+      at::Tensor& held = param->tensor.mutable_grad();
+      if (gradient == nullptr) return held.reset();
+      const at::Tensor& given = tensor_of(gradient);
+      const at::Tensor& value = param->tensor;
+      if (given.sizes() != value.sizes() || given.scalar_type() != value.scalar_type() ||
+          given.device() != value.device())
+        throw Error(WEFT_INVALID_ARGUMENT, "the gradient given for " + param->name +
+                                               " must have the shape, dtype and device of the parameter");
+      held = given;
+    });
   }
 
   static const weft_model_services* model() {
@@ -102,6 +116,11 @@ struct Services {
       t.param_read = &param_read;
       t.param_bind = &param_bind;
       t.param_tensor = [](weft_param* param) { return handle_of(param->tensor); };
+      t.param_gradient = [](weft_param* param) {
+        const at::Tensor& gradient = param->tensor.grad();
+        return gradient.defined() ? handle_of(gradient) : nullptr;
+      };
+      t.param_set_gradient = &param_set_gradient;
       t.buffer_count = [](weft_training* training) {
         return static_cast<uint32_t>(training->buffers().size());
       };
@@ -136,6 +155,7 @@ struct Services {
     static const weft_publish_services table = {
         sizeof(weft_publish_services), [](weft_shard_sink* sink, const weft_shard* shard, weft_error* error) {
           return guarded(error, [&] {
+            require_size("weft_shard", shard->struct_size, WEFT_END_OF(weft_shard, flags));
             if (shard->value == nullptr)
               throw Error(WEFT_INVALID_ARGUMENT, "a published range has no values");
             const auto given = [](const weft_at_tensor* tensor) {
@@ -153,6 +173,7 @@ struct Services {
 const void* training_services(weft_str id) {
   const std::string_view name(id.data, id.size);
   if (name == WEFT_MODEL_SERVICES) return Services::model();
+  if (name == WEFT_MESH_SERVICES) return mesh_services();
   if (name == WEFT_COMM_SERVICES) return comm_services();
   if (name == WEFT_MEMORY_SERVICES) return Services::memory();
   if (name == WEFT_POOL_SERVICES) return pool_services();

@@ -23,7 +23,8 @@ const weft_at_tensor* handle_of(const at::Tensor& tensor) {
   return reinterpret_cast<const weft_at_tensor*>(&tensor);
 }
 
-weft_status create(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error) {
+weft_status create(const weft_strategy_api*, const weft_strategy_arguments* arguments, weft_strategy** own,
+                   weft_error* error) {
   return guarded(error, [&] {
     if (arguments->world_size != 1)
       fail(WEFT_INVALID_ARGUMENT,
@@ -49,7 +50,7 @@ weft_status configure(weft_strategy* strategy, weft_training* training, weft_err
   });
 }
 
-weft_status publish(weft_strategy* strategy, weft_shard_sink* sink, weft_error* error) {
+weft_status publish(weft_strategy* strategy, uint32_t, weft_shard_sink* sink, weft_error* error) {
   return guarded(error, [&] {
     const auto& services =
         *static_cast<const weft_publish_services*>(training_services(borrow(WEFT_PUBLISH_SERVICES)));
@@ -77,12 +78,12 @@ weft_status zero_gradients(weft_strategy* strategy, weft_error* error) {
   });
 }
 
-weft_status estimate(const weft_strategy_arguments*, const weft_job_shape* job, weft_job_estimate* out,
-                     weft_error*) {
+weft_status estimate(const weft_strategy_api*, const weft_strategy_arguments*, const weft_job_shape* job,
+                     weft_job_estimate* out, weft_error*) {
   int64_t elements = 0, trained = 0;
   for (uint64_t i = 0; i < job->num_params; ++i) {
-    elements += job->params[i].elements;
-    trained += job->params[i].frozen ? 0 : job->params[i].elements;
+    elements += job->params[i]->elements;
+    trained += job->params[i]->frozen ? 0 : job->params[i]->elements;
   }
   out->parameters = elements * job->working_size;
   out->gradients = trained * job->working_size;

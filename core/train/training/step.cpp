@@ -81,8 +81,8 @@ void weft_step::forward(uint32_t index, weft_unit& unit, weft_state& state) {
     pieces.back().next_unit = unit.index + 1;
   }
   ++of.forwards;
-  std::vector<weft::nn::AuxiliaryLoss> losses =
-      owner->forward_unit(unit, state.state, of.context, training ? state.record : nullptr);
+  std::vector<weft::nn::AuxiliaryLoss> losses = owner->forward_unit(
+      unit, state.state, forward_pass(index), of.context, training ? state.record : nullptr);
   if (losses.empty()) return;
   if (!training) {
     std::move(losses.begin(), losses.end(), std::back_inserter(of.auxiliary));
@@ -194,28 +194,31 @@ std::shared_ptr<weft::ForwardRecord> weft_step::backward(uint32_t index, const w
     roots.push_back(piece.auxiliary);
     grads.emplace_back();
   }
-  owner->hooks_.backward(roots, grads, backward_info(index), piece.record, send);
+  owner->hooks_.backward(roots, grads, backward_pass(index), piece.record, send);
   return splits_backward ? piece.record : nullptr;
 }
 
 void weft_step::finish_backward(uint32_t index, const weft::ForwardRecord& record) {
   const weft::trace::InPhase phase(weft::trace::Phase::kBackward);
   --micro[index].halves;
-  owner->hooks_.finish_backward(backward_info(index), record);
+  owner->hooks_.finish_backward(backward_pass(index), record);
 }
 
 void weft_step::run_graph(uint32_t index, const std::function<void()>& launch,
                           const weft::Strategy::KeptHooks& after) {
   micro[index].finished = micro[index].backward_begun = true;
-  owner->hooks_.run_graph(backward_info(index), launch, after);
+  owner->hooks_.run_graph(backward_pass(index), launch, after);
+}
+
+weft_pass weft_step::forward_pass(uint32_t index) const {
+  return bindings().pass(training ? WEFT_PASS_TRAINING : WEFT_PASS_EVALUATION, index, micro.size(), false);
 }
 
 // Describes the backward that is about to run. The last one is so in the schedule's order, which need not be
 // that of the micro-batches.
-weft_backward_info weft_step::backward_info(uint32_t index) const {
+weft_pass weft_step::backward_pass(uint32_t index) const {
   const bool last = std::all_of(micro.begin(), micro.end(), [](const weft::MicroBatch& m) {
     return m.backward_begun && m.pieces.empty() && m.halves == 0;
   });
-  return {sizeof(weft_backward_info), index, static_cast<uint32_t>(micro.size()), last && synchronise_last,
-          0};
+  return bindings().pass(WEFT_PASS_TRAINING, index, micro.size(), last && synchronise_last);
 }

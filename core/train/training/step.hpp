@@ -78,7 +78,7 @@ struct weft_step {
   void finish(uint32_t index, const weft::State& last);
   // In place of forward, finish and backward of a micro-batch whose graph `launch` replays: calls the hooks
   // before_forward and after_forward of its units, and then the others (Hooks::run_graph).
-  void before_graph() { owner->hooks_.before_graph(bindings().units()); }
+  void before_graph(uint32_t index) { owner->hooks_.before_graph(bindings().units(), forward_pass(index)); }
   void run_graph(uint32_t index, const std::function<void()>& launch, const weft::Strategy::KeptHooks& after);
   // Without `outputs`, backward begins at the loss. `gradients` has every differentiable field of `outputs`;
   // an undefined one counts as zero. `send` runs when the gradients of the fields that entered the piece are
@@ -96,6 +96,7 @@ struct weft_step {
   at::Tensor with_loss_scale(const at::Tensor& loss) const;
 
  private:
-  weft_backward_info backward_info(uint32_t index) const;
+  weft_pass forward_pass(uint32_t index) const;
+  weft_pass backward_pass(uint32_t index) const;
   at::Tensor scaled_loss(const weft::MicroBatch& of, const weft::State& last, const weft::State& outputs);
 };

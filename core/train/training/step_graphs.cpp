@@ -134,7 +134,7 @@ void StepGraphs::run(weft_step& step, uint32_t index, const std::function<void()
     const FieldsOnDevice fields(micro);
     return forward_and_backward();
   }
-  step.before_graph();
+  step.before_graph(index);
   if (captured.graph == nullptr) capture(captured, step, index, forward_and_backward);
   replay(captured, step, index);
   if (first) base_ = &captured;

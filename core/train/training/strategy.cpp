@@ -1,13 +1,13 @@
 #include "training/strategy.hpp"
 
-#include <utility>
+#include "base/text.hpp"
 
 namespace weft {
 
-Strategy::Strategy(const weft_strategy_api* api, std::string name, const weft_strategy_arguments& arguments)
-    : api_(api), name_(std::move(name)) {
+Strategy::Strategy(const weft_strategy_api* api, const weft_strategy_arguments& arguments)
+    : api_(api), name_(view(arguments.name)) {
   ErrorSink error;
-  error.check(api_->create(&arguments, &handle_, error), name_);
+  error.check(api_->create(api_, &arguments, &handle_, error), name_);
   if (handle_ == nullptr) fail(WEFT_INTERNAL, "{}: create succeeded and returned no strategy", name_);
 }
 

@@ -16,7 +16,7 @@ namespace weft {
 class Strategy {
  public:
   // Creates the strategy. `api` lives as long as the process. Throws the error that `create` returns.
-  Strategy(const weft_strategy_api* api, std::string name, const weft_strategy_arguments& arguments);
+  Strategy(const weft_strategy_api* api, const weft_strategy_arguments& arguments);
   ~Strategy() { api_->destroy(handle_); }
   Strategy(const Strategy&) = delete;
 
@@ -36,12 +36,20 @@ class Strategy {
 
   // Calls of hooks that were put off, in order.
   using KeptHooks = std::vector<std::function<void()>>;
+  // Says to which backward the hooks belong that hook() calls from now on.
+  void begin_pass(const weft_pass& pass) { pass_ = pass; }
+  const weft_pass& pass() const { return pass_; }
   // Calls a backward hook, or puts the call off while keep_hooks() is in effect.
   template <class Slot, class Argument>
-  void hook(Slot slot, Argument* argument) {
+  void hook(Slot slot, Argument* argument, bool recomputes = false) {
     if (slot == nullptr) return;
-    if (kept_ == nullptr) return call(slot, argument);
-    kept_->push_back([this, slot, argument] { call(slot, argument); });
+    const auto now = [this, slot, argument, recomputes] {
+      weft_pass pass = pass_;
+      pass.recomputes = recomputes;
+      call(slot, argument, &pass);
+    };
+    if (kept_ == nullptr) return now();
+    kept_->push_back(now);
   }
   // Puts off the calls of backward hooks to `kept`, until it is called with null. While a CUDA graph is
   // captured no kernel runs, so there are no gradients yet that a strategy could reduce.
@@ -72,6 +80,7 @@ class Strategy {
   const weft_strategy_api* api_;
   std::string name_;
   weft_strategy* handle_ = nullptr;
+  weft_pass pass_ = {};
   KeptHooks* kept_ = nullptr;
   bool disturbed_ = false;  // a hook was called or a collective begun since `guarded` began
   std::string failure_;     // text of the first failure; empty if there was none

@@ -51,7 +51,7 @@ Training::Training(World world, std::shared_ptr<nn::Model> model, const weft_str
 
 Training::~Training() = default;
 
-std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& state,
+std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& state, const weft_pass& pass,
                                                       const std::shared_ptr<nn::ForwardContext>& context,
                                                       const std::shared_ptr<ForwardRecord>& record) {
   const auto run = [&unit, context, deferred = record != nullptr ? record->deferred() : nullptr,
@@ -65,7 +65,7 @@ std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& st
   };
   const bool recompute = unit.recompute && record != nullptr && at::GradMode::is_enabled();
   std::vector<nn::AuxiliaryLoss> losses;
-  hooks_.forward(unit, state, record, [&](State& s) {
+  hooks_.forward(unit, state, pass, record, [&](State& s) {
     if (check_) check_->see(unit);
     recompute ? run_recomputed(unit.unit->name(), run, s) : run(s, false);
     losses = context->take_losses();
@@ -249,6 +249,7 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
 void Training::begin_check() {
   constexpr int64_t kFirst = 2;  // the second one shows whether the first update came through
   check_.reset();
+  bindings_.set_checks_update(false);
   bindings_.strategy().guarded([&] {
     const int64_t step = ++steps_begun_, every = bindings_.options().booster.check_agreement;
     const bool due = every >= 0 && (step <= kFirst || (every > 0 && step % every == 0));
@@ -257,6 +258,7 @@ void Training::begin_check() {
     bindings_.strategy().disturb();  // collectives begin here
     if (step > 1) bindings_.check_replicas(Bindings::Origin::kTrained);
     check_.emplace(bindings_);
+    bindings_.set_checks_update(true);
   });
 }
 
@@ -314,12 +316,14 @@ State Training::forward(const Batch& batch) {
   require_whole_model("a forward of your own");
   return bindings_.strategy().guarded([&] {
     std::shared_ptr<ForwardRecord> record;
-    if (at::GradMode::is_enabled()) record = hooks_.make_pending_record();
+    const bool trains = at::GradMode::is_enabled();
+    if (trains) record = hooks_.make_pending_record();
+    const weft_pass pass = bindings_.pass(trains ? WEFT_PASS_TRAINING : WEFT_PASS_EVALUATION, 0, 0, false);
     State state = input_of(bindings_, batch);
     const auto context = parallel::make_context(bindings_.model(), batch, bindings_.plan());
     std::vector<nn::AuxiliaryLoss> losses;
     for (const auto& unit : bindings_.units())
-      for (nn::AuxiliaryLoss& loss : forward_unit(*unit, state, context, record))
+      for (nn::AuxiliaryLoss& loss : forward_unit(*unit, state, pass, context, record))
         losses.push_back(std::move(loss));
     const nn::RunningUnit running(*context, bindings_.units().size());
     State outputs = outputs_of(bindings_, state);
@@ -333,12 +337,14 @@ at::Tensor Training::forward_cached(const Batch& batch, int64_t positions, nn::K
   return bindings_.strategy().guarded([&] {
     const at::NoGradGuard no_grad;
     const bool continues = cache.past() > 0;
+    const weft_pass pass = bindings_.pass(WEFT_PASS_GENERATION, 0, 1, false);
     const auto context = parallel::make_context(bindings_.model(), batch, bindings_.plan(), &cache);
     const StageChain::Units units = {.input = [&] { return input_of(bindings_, batch, continues); },
                                      .run =
                                          [&](uint32_t begin, uint32_t end, State& state) {
                                            for (uint32_t unit = begin; unit < end; ++unit)
-                                             forward_unit(*bindings_.units()[unit], state, context, nullptr);
+                                             forward_unit(*bindings_.units()[unit], state, pass, context,
+                                                          nullptr);
                                          },
                                      .result =
                                          [&](const State& last) {
@@ -368,12 +374,12 @@ void Training::backward(const at::Tensor& loss) {
   check_root("your loss function", loss);
   zeroings_of_last_backward_ = bindings_.zeroings();
   bindings_.strategy().guarded([&] {
-    const weft_backward_info info{sizeof(info), 0, 0, synchronise_, 0};
+    const weft_pass pass = bindings_.pass(WEFT_PASS_TRAINING, 0, 0, synchronise_);
     // Average over data-parallel ranks: the loss is a mean over this rank's samples, and strategies sum.
     const double factor =
         bindings_.loss_scale() / static_cast<double>(bindings_.mesh().place(Mesh::samples()).size);
     const at::Tensor scaled = factor == 1 ? loss : loss * factor;
-    hooks_.backward({scaled}, {at::Tensor()}, info, nullptr);
+    hooks_.backward({scaled}, {at::Tensor()}, pass, nullptr);
     return 0;
   });
 }

@@ -87,7 +87,7 @@ class Training {
  private:
   friend struct ::weft_step;
   // Runs one unit with the context of its micro-batch. Returns the auxiliary losses that its layers add.
-  std::vector<nn::AuxiliaryLoss> forward_unit(weft_unit& unit, State& state,
+  std::vector<nn::AuxiliaryLoss> forward_unit(weft_unit& unit, State& state, const weft_pass& pass,
                                               const std::shared_ptr<nn::ForwardContext>& context,
                                               const std::shared_ptr<ForwardRecord>& record);
   void add_micro_batches(weft_step& step, const std::vector<Batch>& batches);

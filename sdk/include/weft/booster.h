@@ -4,7 +4,7 @@
  * All functions are [control]: call them from one thread of a rank. Collective functions may block until
  * every rank calls them. Options are JSON objects; an empty string selects the defaults, and an unknown key
  * is an error that names the nearest one. The caller destroys objects, in any order; NULL is accepted. since
- * 0.1 */
+ * 0.2 */
 #ifndef WEFT_BOOSTER_H
 #define WEFT_BOOSTER_H
 
@@ -27,9 +27,16 @@ WEFT_EXPORT weft_status weft_model_open(weft_runtime* runtime, weft_str path, we
                                         weft_model** own, weft_error* error);
 WEFT_EXPORT void weft_model_destroy(weft_model* model);
 
+/* Adds an adapter to a model that is not boosted yet, such as a low-rank one, and freezes all other
+ * parameters. `adapter` is a JSON object, or the path of an adapter's folder or file; sdk/docs/application.md
+ * describes both. Errors: FAILED_PRECONDITION for a model that is adapted or boosted already. */
+WEFT_EXPORT weft_status weft_model_adapt(weft_model* model, weft_str adapter, weft_error* error);
+
 /* Makes an optimizer over all parameters that are trained, by the name of its rule: "sgd", "adamw", "lamb",
  * "adafactor", ... Options: "lr", "weight_decay", "momentum", "beta1", ... with PyTorch's or Colossal-AI's
- * defaults. */
+ * defaults; and "groups", an array of objects with options of their own for the parameters whose names match
+ * "parameters", an array of patterns of fnmatch(3): {"parameters": ["*.bias"], "weight_decay": 0}. A
+ * parameter belongs to the first group that it matches. Errors: NOT_FOUND for a pattern that matches none. */
 WEFT_EXPORT weft_status weft_optimizer_create(weft_runtime* runtime, weft_model* model, weft_str name,
                                               weft_str options, weft_optimizer** own, weft_error* error);
 WEFT_EXPORT void weft_optimizer_destroy(weft_optimizer* optimizer);
@@ -56,29 +63,58 @@ WEFT_EXPORT weft_status weft_booster_create(weft_runtime* runtime, weft_str opti
                                             weft_error* error);
 WEFT_EXPORT void weft_booster_destroy(weft_booster* booster);
 
-/* A named tensor of a batch or of the outputs. Borrowed for the call. */
+/* Which rank this process is, and how many there are: of all, and of those that train on different samples
+ * once a job is boosted (before that, all). */
+typedef struct weft_place {
+  uint64_t struct_size;
+  uint32_t rank, world_size;
+  uint32_t data_rank, data_size;
+} weft_place;
+WEFT_EXPORT weft_status weft_booster_place(weft_booster* booster, weft_place* out, weft_error* error);
+
+/* A named tensor, and several: a batch, or outputs. Borrowed for the call. */
 typedef struct weft_field {
   weft_str name;
   const weft_tensor* tensor;
 } weft_field;
+typedef struct weft_fields {
+  const weft_field* data;
+  uint64_t size;
+} weft_fields;
 
-/* A loss function of the caller. It computes `*loss` from the model's outputs and sets `gradients[i]` to the
- * derivative with respect to `outputs[i]`, with its shape and dtype, or leaves it NULL if the loss does not
- * depend on that output. Weft destroys the tensors that it sets. */
+/* What a loss function is given, and what it sets. Borrowed for the call. */
+typedef struct weft_loss_arguments {
+  uint64_t struct_size;
+  weft_fields outputs; /* of the model */
+  weft_fields batch;
+  double* loss;
+  /* An entry for each output, all NULL: set it to the derivative of the loss with respect to that output,
+   * with its shape and dtype, or leave it NULL if the loss does not depend on it. Weft destroys the tensors.
+   */
+  weft_tensor** gradients;
+} weft_loss_arguments;
+
+/* A loss function of the caller. */
 typedef struct weft_criterion {
   uint64_t struct_size;
   void* context;
-  weft_status (*loss)(void* context, const weft_field* outputs, uint64_t num_outputs, const weft_field* batch,
-                      uint64_t num_batch, double* loss, weft_tensor** gradients, weft_error* error);
+  /* [control] [no collective] since 0.2 */
+  weft_status (*loss)(void* context, const weft_loss_arguments* arguments, weft_error* error);
 } weft_criterion;
 
-/* Puts the model, the optimizer and the data under the strategy (collective). Any of `optimizer`, `criterion`
- * (NULL: the model's own loss), `data` and `scheduler` may be NULL. The criterion and its context must
- * outlive the job. */
-WEFT_EXPORT weft_status weft_booster_boost(weft_booster* booster, weft_model* model,
-                                           weft_optimizer* optimizer, const weft_criterion* criterion,
-                                           weft_data* data, weft_scheduler* scheduler, weft_job** own,
-                                           weft_error* error);
+/* What a booster puts under its strategy. */
+typedef struct weft_boost_arguments {
+  uint64_t struct_size;
+  weft_model* model;
+  weft_optimizer* optimizer;       /* NULL: the job does not train */
+  weft_data* data;                 /* NULL: the caller gives the batches */
+  weft_scheduler* scheduler;       /* NULL: the rate stays as it is */
+  const weft_criterion* criterion; /* NULL: the model's own loss; it and its context must outlive the job */
+} weft_boost_arguments;
+
+/* Puts a model, its optimizer and data under the strategy (collective). */
+WEFT_EXPORT weft_status weft_booster_boost(weft_booster* booster, const weft_boost_arguments* arguments,
+                                           weft_job** own, weft_error* error);
 /* Moves a job to the strategy of this booster, in memory (collective). Parameters, optimizer states, schedule
  * and data position are kept. Call it between steps: it fails with FAILED_PRECONDITION if there are gradients
  * that no step has used. After a failure the job continues under its previous strategy. */
@@ -103,8 +139,8 @@ typedef struct weft_step_result {
  * epoch. */
 WEFT_EXPORT weft_status weft_job_next(weft_job* job, weft_step_result* out, weft_error* error);
 /* Trains on this rank's part of a batch (collective). */
-WEFT_EXPORT weft_status weft_job_train_step(weft_job* job, const weft_field* batch, uint64_t num_fields,
-                                            weft_step_result* out, weft_error* error);
+WEFT_EXPORT weft_status weft_job_train_step(weft_job* job, weft_fields batch, weft_step_result* out,
+                                            weft_error* error);
 /* Asks every rank to stop: the result of the next step has `stop` set on all of them. Any thread, but not in
  * a signal handler. */
 WEFT_EXPORT weft_status weft_job_request_stop(weft_job* job, weft_error* error);
@@ -123,26 +159,43 @@ WEFT_EXPORT weft_status weft_stop_signals_agree(weft_stop_signals* signals, int3
 WEFT_EXPORT void weft_stop_signals_destroy(weft_stop_signals* signals);
 
 /* Computes the loss of a batch over all ranks, without training; `batch` is this rank's part (collective). */
-WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, const weft_field* batch, uint64_t num_fields,
-                                          double* loss, weft_error* error);
+WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, weft_fields batch, double* loss, weft_error* error);
+/* A metric of an evaluation: "accuracy", "exact_match", ... `count` is how many labels or answers it
+ * averages. */
+typedef struct weft_metric {
+  uint64_t struct_size;
+  weft_str name; /* valid until the next evaluation of the job */
+  double value;  /* NaN if `count` is 0 */
+  double count;
+} weft_metric;
+/* Fills `out` with metric number `index` of the job's last weft_job_evaluate. Errors: OUT_OF_RANGE behind the
+ * last one; models without metrics have none. */
+WEFT_EXPORT weft_status weft_job_metric(weft_job* job, uint64_t index, weft_metric* out, weft_error* error);
 /* Runs forward in evaluation mode and returns one output by its Hugging Face name, "logits" (collective).
  * With pipeline stages the ranks that run the last unit get it, and `*own` is NULL on the others. */
-WEFT_EXPORT weft_status weft_job_forward(weft_job* job, const weft_field* batch, uint64_t num_fields,
-                                         weft_str output, weft_tensor** own, weft_error* error);
+WEFT_EXPORT weft_status weft_job_forward(weft_job* job, weft_fields batch, weft_str output, weft_tensor** own,
+                                         weft_error* error);
 
 /* The parts of a training step, for a loop of the caller's own: forward, loss and backward of one batch
  * (collective), then gradient clipping, the update and zeroing. With `synchronise` 0 gradients accumulate
  * locally, as under no_sync. */
-WEFT_EXPORT weft_status weft_job_backward(weft_job* job, const weft_field* batch, uint64_t num_fields,
-                                          uint32_t synchronise, double* loss, weft_error* error);
-/* Runs forward and, unless `backward` is 0, backward of a batch through the pipeline stages, or in one piece
- * without stages (collective); every stage passes the same batch. Unlike weft_job_backward it can leave out
- * backward and return an output. Without backward the model is in evaluation mode. `loss` and `own` may be
- * NULL, on all ranks alike: `*loss` is the loss over all ranks, `*own` the output with this name as
- * weft_job_forward returns it. */
-WEFT_EXPORT weft_status weft_job_execute_pipeline(weft_job* job, const weft_field* batch, uint64_t num_fields,
-                                                  uint32_t backward, double* loss, weft_str output,
-                                                  weft_tensor** own, weft_error* error);
+WEFT_EXPORT weft_status weft_job_backward(weft_job* job, weft_fields batch, uint32_t synchronise,
+                                          double* loss, weft_error* error);
+/* What weft_job_execute_pipeline runs, and where its results go. */
+typedef struct weft_pipeline_arguments {
+  uint64_t struct_size;
+  weft_fields batch; /* the same on every stage */
+  weft_str output;   /* the name of what `own` receives; empty if that is NULL */
+  weft_tensor** own; /* NULL, on all ranks alike, or where that output goes as weft_job_forward returns it */
+  double* loss;      /* NULL, on all ranks alike, or where the loss over all ranks goes */
+  uint32_t backward; /* 0: forward alone, and the model is in evaluation mode */
+  uint32_t reserved;
+} weft_pipeline_arguments;
+
+/* Runs forward and backward of a batch through the pipeline stages, or in one piece without stages
+ * (collective). Unlike weft_job_backward it can leave out backward and return an output. */
+WEFT_EXPORT weft_status weft_job_execute_pipeline(weft_job* job, const weft_pipeline_arguments* arguments,
+                                                  weft_error* error);
 WEFT_EXPORT weft_status weft_job_clip_grad_by_norm(weft_job* job, double max_norm, double* norm,
                                                    weft_error* error);
 WEFT_EXPORT weft_status weft_job_clip_grad_by_value(weft_job* job, double limit, weft_error* error);
@@ -165,6 +218,8 @@ WEFT_EXPORT weft_status weft_booster_save_lr_scheduler(weft_booster* booster, we
                                                        weft_error* error);
 WEFT_EXPORT weft_status weft_booster_load_lr_scheduler(weft_booster* booster, weft_job* job, weft_str path,
                                                        weft_error* error);
+/* Waits until a save in the background is complete, and fails if it failed (collective). */
+WEFT_EXPORT weft_status weft_booster_finish_saving(weft_booster* booster, weft_error* error);
 /* Save and load a model folder with a training_state/, which has all that is needed to resume exactly. */
 WEFT_EXPORT weft_status weft_booster_save_training(weft_booster* booster, weft_job* job, weft_str folder,
                                                    weft_str options, weft_error* error);

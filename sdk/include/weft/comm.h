@@ -19,8 +19,8 @@ typedef struct weft_training weft_training;
 typedef struct weft_comm weft_comm; /* owned by the host, valid until the training is destroyed */
 typedef struct weft_work weft_work;
 
-/* The address of an at::Tensor, borrowed for the call. Host and plugin are built against the same
- * libtorch. */
+/* The address of an at::Tensor, borrowed for the call: what libtorch's C shim calls an AtenTensorHandle. Host
+ * and plugin are built against the same libtorch. */
 typedef struct weft_at_tensor weft_at_tensor;
 
 /* How a reduction combines elements. */
@@ -34,21 +34,24 @@ typedef struct weft_at_tensor weft_at_tensor;
 typedef struct weft_comm_services {
   uint64_t struct_size;
 
-  /* Returns the group of the ranks whose mesh coordinates differ from this rank's only on `axes`, a bit mask
-   * of 1 << WEFT_AXIS_*. The first call for some axes is collective; the host makes it for all axes before
-   * configure. [step] [no collective] since 0.1 */
+  /* Looks up a set of axes by its name: that of an axis (weft/mesh.h), "samples" (the ranks whose gradients
+   * are summed) or "everyone". Errors: WEFT_NOT_FOUND for any other name. [step] [no collective] since 0.2 */
+  weft_status (*axes)(weft_training* training, weft_str name, uint32_t* out, weft_error* error);
+  /* Returns the group of the ranks whose mesh coordinates differ from this rank's only on `axes`, a set of
+   * axes, and this rank's place and the number of ranks in a group. The host has made all groups before
+   * configure. [step] [no collective] since 0.2, all three */
   weft_comm* (*comm)(weft_training* training, uint32_t axes);
   uint32_t (*rank)(weft_comm* comm);
   uint32_t (*size)(weft_comm* comm);
 
   /* Creates a group of some members of `comm`, given by their ranks in `comm`. All ranks of `comm` must call
    * it with the same members in the same order. `*out` is NULL on ranks that are not members. [control]
-   * [blocks] since 0.1 */
+   * [blocks] since 0.2 */
   weft_status (*subset)(weft_comm* comm, const uint32_t* members, uint32_t num_members, weft_comm** out,
                         weft_error* error);
 
   /* Reduces `inout` over the group in place; `op` is WEFT_REDUCE_*. This function and those that follow,
-   * until barrier: [step] [starts a collective, does not wait] since 0.1 */
+   * until barrier: [step] [starts a collective, does not wait] since 0.2 */
   weft_status (*all_reduce)(weft_comm* comm, const weft_at_tensor* inout, uint32_t op, weft_work** own,
                             weft_error* error);
   /* Gathers the inputs of all ranks in the order of their ranks. `output` has size() times as many elements
@@ -69,19 +72,15 @@ typedef struct weft_comm_services {
                       weft_work** own, weft_error* error);
   weft_status (*recv)(weft_comm* comm, const weft_at_tensor* tensor, uint32_t from, uint32_t tag,
                       weft_work** own, weft_error* error);
-  /* Blocks until every member has called it. [control, step] [blocks] */
+  /* Returns when every member has called it. [step] [blocks] since 0.2 */
   weft_status (*barrier)(weft_comm* comm, weft_error* error);
 
-  /* Waits until the tensors of the work hold the result. [any thread] [blocks] */
+  /* Waits for a work as weft/types.h says: what is enqueued on this thread afterwards sees the result in the
+   * tensors. [any thread] [blocks] since 0.2 */
   weft_status (*wait)(weft_work* work, weft_error* error);
-  /* Releases a work without waiting for it or cancelling it. NULL is accepted. [any thread] [no
-   * collective] */
+  /* Releases a work without waiting for it or cancelling it. NULL is accepted. [any thread] [no collective]
+   * since 0.2 */
   void (*release)(weft_work* work);
-
-  /* Looks up the axes of a group by its name, to pass them to comm(): "samples" (the ranks whose gradients
-   * are summed), "tensor", "tensor.row", "tensor.column", "tensor.depth", "stages", "experts", "everyone".
-   * Errors: WEFT_NOT_FOUND for any other name. [step] [no collective] since 0.1 */
-  weft_status (*group_axes)(weft_training* training, weft_str group, uint32_t* out, weft_error* error);
 } weft_comm_services;
 
 WEFT_END_C

@@ -1,5 +1,6 @@
-/* Macros for structs that can grow: every struct that crosses the ABI begins with `uint64_t struct_size`, so
- * that each side knows which fields the other side has. */
+/* Macros for structs that can grow: every such struct that crosses the ABI begins with `uint64_t
+ * struct_size`, so that each side knows which members the other side has. Compare it with the end of the last
+ * member that you need (WEFT_HAS_FIELD), never with sizeof, which grows. */
 #ifndef WEFT_MACROS_H
 #define WEFT_MACROS_H
 

@@ -13,26 +13,28 @@
 
 WEFT_BEGIN_C
 
-/* The functions of a plugin. Constant and valid until the process ends. */
-typedef struct weft_plugin {
+/* The functions of a plugin. Constant and valid until the process ends. Each gets the table itself. */
+typedef struct weft_plugin weft_plugin;
+struct weft_plugin {
   uint64_t struct_size;
+  void* context; /* of the plugin's own */
 
-  /* Initialises the plugin. Called once, before any other function; static constructors must do nothing. May
-   * be NULL. [control] [no collective] since 0.1 */
-  weft_status (*init)(weft_error* error);
+  /* Initialises the plugin, which may keep `host`. Called once, before any other function; static
+   * constructors must do nothing. May be NULL. [control] [no collective] since 0.2 */
+  weft_status (*init)(const weft_plugin* plugin, const weft_host* host, weft_error* error);
 
   /* Ends the plugin's work. Called at most once, after the last object of the plugin is destroyed. May be
-   * NULL. [control] [no collective] since 0.1 */
-  void (*shutdown)(void);
+   * NULL. [control] [no collective] since 0.2 */
+  void (*shutdown)(const weft_plugin* plugin);
 
   /* Returns the factory with this id (WEFT_FACTORY_*), or NULL. It is valid until the process ends. [any
-   * thread] [no collective] since 0.1 */
-  const void* (*get_factory)(weft_str id);
+   * thread] [no collective] since 0.2 */
+  const void* (*get_factory)(const weft_plugin* plugin, weft_str id);
 
   /* Returns the table of an optional ability by its id, or NULL. May be NULL itself: no abilities. [any
-   * thread] [no collective] since 0.1 */
-  const void* (*get_extension)(weft_str id);
-} weft_plugin;
+   * thread] [no collective] since 0.2 */
+  const void* (*get_extension)(const weft_plugin* plugin, weft_str id);
+};
 
 /* What the host tells a plugin. */
 typedef struct weft_query_request {
@@ -59,7 +61,7 @@ typedef struct weft_query_reply {
 } weft_query_reply;
 
 /* Fills the reply. The exported function of every plugin has this type. On failure it leaves the reply
- * untouched and `error` says why. [control] [no collective] since 0.1 */
+ * untouched and `error` says why. [control] [no collective] since 0.2 */
 typedef weft_status (*weft_plugin_query_fn)(const weft_query_request* request, weft_query_reply* reply,
                                             weft_error* error);
 #define WEFT_QUERY_SYMBOL "weft_plugin_query_v1"
@@ -67,8 +69,7 @@ WEFT_EXPORT weft_status weft_plugin_query_v1(const weft_query_request* request, 
                                              weft_error* error);
 
 /* Sets `*agreed` to the newest minor version that is both in the request's range and in the plugin's,
- * [minor_min, WEFT_ABI_MINOR]. Sets the error if there is none. While the major version is 0, the range of
- * the host has one minor version only. */
+ * [minor_min, WEFT_ABI_MINOR]. Sets the error if there is none. [any thread] [no collective] since 0.2 */
 static inline weft_status weft_negotiate(const weft_query_request* request, uint32_t minor_min,
                                          uint32_t* agreed, weft_error* error) {
   uint32_t low, high;
@@ -83,8 +84,9 @@ static inline weft_status weft_negotiate(const weft_query_request* request, uint
   low = request->abi_minor_min > minor_min ? request->abi_minor_min : minor_min;
   high = request->abi_minor_max < WEFT_ABI_MINOR ? request->abi_minor_max : WEFT_ABI_MINOR;
   if (low > high) {
-    request->host->error_set(error, WEFT_FAILED_PRECONDITION,
-                             WEFT_STR("the plugin and the host have no minor of Weft's ABI in common"));
+    request->host->error_set(
+        error, WEFT_FAILED_PRECONDITION,
+        WEFT_STR("the plugin and the host have no minor of Weft's ABI in common; rebuild the plugin"));
     return WEFT_FAILED_PRECONDITION;
   }
   *agreed = high;

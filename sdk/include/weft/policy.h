@@ -1,5 +1,6 @@
 /* Macros for shard policies in C, which make a policy read like a table. A file that uses them defines one
- * policy and needs no C library.
+ * policy and needs no C library. Here with the names that WEFT_SHORT_NAMES gives, which a
+ * file defines before it includes this header:
  *
  *   static weft_status build(WEFT_POLICY_ARGUMENTS) {
  *     REQUIRE_HEADS(heads, "n_head, num_attention_heads", 12);
@@ -17,18 +18,20 @@
 #include "define_plugin.h"
 #include "shard_policy.h"
 
-/* The parameters of a build function: model, parallel, plan and error. */
-#define WEFT_POLICY_ARGUMENTS                                                                 \
-  const weft_model_view *model, const weft_parallel *parallel, const weft_plan_builder *plan, \
-      weft_error *error
+/* The parameters of a build function: policy, policy_name, model, parallel, plan and error. */
+#define WEFT_POLICY_UNUSED __attribute__((unused))
+#define WEFT_POLICY_ARGUMENTS                                                                            \
+  WEFT_POLICY_UNUSED const weft_shard_policy *policy, WEFT_POLICY_UNUSED weft_str policy_name,           \
+      WEFT_POLICY_UNUSED const weft_model_view *model, WEFT_POLICY_UNUSED const weft_parallel *parallel, \
+      const weft_plan_builder *plan, weft_error *error
 
 /* Make an attribute of an entry. `key` and `text` are literals. */
-#define INT(key, value) weft_policy_integer(WEFT_STR(key), WEFT_KIND_INT, (int64_t)(value))
-#define FLAG(key, value) weft_policy_integer(WEFT_STR(key), WEFT_KIND_BOOL, (value) != 0)
-#define TEXT(key, text) weft_policy_text(WEFT_STR(key), WEFT_STR(text))
+#define WEFT_INT(key, value) weft_policy_integer(WEFT_STR(key), WEFT_KIND_INT, (int64_t)(value))
+#define WEFT_FLAG(key, value) weft_policy_integer(WEFT_STR(key), WEFT_KIND_BOOL, (value) != 0)
+#define WEFT_TEXT(key, text) weft_policy_text(WEFT_STR(key), WEFT_STR(text))
 
-/* ON(pattern, operation, attributes...): makes every matching module run the operation. */
-#define ON(pattern, ...) \
+/* WEFT_ON(pattern, operation, attributes...): makes every matching module run the operation. */
+#define WEFT_ON(pattern, ...) \
   WEFT_POLICY_ON(pattern, __VA_ARGS__, weft_policy_integer(WEFT_STR(""), WEFT_KIND_NONE, 0))
 #define WEFT_POLICY_ON(pattern, operation, ...)                                                  \
   do {                                                                                           \
@@ -39,49 +42,48 @@
   } while (0)
 
 /* Divides an integer attribute of every matching module by `by`. */
-#define DIVIDE(pattern, attribute, by) \
+#define WEFT_DIVIDE(pattern, attribute, by) \
   WEFT_POLICY_TRY(plan->divide(plan->plan, WEFT_STR(pattern), WEFT_STR(attribute), (int64_t)(by), error))
 /* Asserts that two parameters are tied, which the model must have declared. */
-#define TIE(first, second) WEFT_POLICY_TRY(plan->tie(plan->plan, WEFT_STR(first), WEFT_STR(second), error))
+#define WEFT_TIE(first, second) \
+  WEFT_POLICY_TRY(plan->tie(plan->plan, WEFT_STR(first), WEFT_STR(second), error))
 /* Refuses the model unless the integer `key` of its configuration is a multiple of `divisor`. */
-#define REQUIRE_DIVIDES(key, divisor) \
+#define WEFT_REQUIRE_DIVIDES(key, divisor) \
   WEFT_POLICY_TRY(plan->require_divides(plan->plan, WEFT_STR(key), (int64_t)(divisor), error))
-/* REQUIRE_HEADS(heads, keys, otherwise): declares the integer `heads`, the number of attention heads, and
- * refuses the model unless HEAD_RANKS divides it. `keys` are the names that it may have in the configuration
+/* WEFT_REQUIRE_HEADS(heads, keys, otherwise): declares the integer `heads`, the number of attention heads,
+ * and refuses the model unless WEFT_HEAD_RANKS divides it. `keys` are the names that it may have in the
+ * configuration
  * ("n_head, num_attention_heads"); `otherwise`, a literal, is the model's default. */
-#define REQUIRE_HEADS(heads, keys, otherwise)                                                \
-  const int64_t heads = CONFIG_INTEGER(keys, otherwise);                                     \
+#define WEFT_REQUIRE_HEADS(heads, keys, otherwise)                                           \
+  const int64_t heads = WEFT_CONFIG_INTEGER(keys, otherwise);                                \
   WEFT_POLICY_TRY(weft_policy_require_heads(                                                 \
-      model, plan, WEFT_STR(keys), heads, HEAD_RANKS,                                        \
+      model, plan, WEFT_STR(keys), heads, WEFT_HEAD_RANKS,                                   \
       WEFT_STR("the configuration gives no number of attention heads (" keys                 \
                "), and the default, " #otherwise                                             \
                ", is not a multiple of the ranks that share them: those of the tensor axis " \
                "and, under all_to_all, of the sequence axis too"),                           \
       error))
 /* Refuses the model or the sizes of the axes if the condition holds. `reason` says what to do. */
-#define REJECT_IF(condition, reason)                                                   \
+#define WEFT_REJECT_IF(condition, reason)                                              \
   do {                                                                                 \
     if (condition) WEFT_POLICY_TRY(plan->reject(plan->plan, WEFT_STR(reason), error)); \
   } while (0)
 
-/* SPLIT_OVER_TENSOR_AXIS: the tensor-parallel ranks split the sequence dimension between regions, so that
- * norms and residual dropouts see some positions only. SPLIT_OVER_SEQUENCE_AXIS: the ranks of the sequence
- * axis split it everywhere. HEAD_RANKS: how many ranks share the attention heads. */
-#define SPLIT_OVER_TENSOR_AXIS \
-  (parallel->sequence_mode == WEFT_SEQUENCE_SPLIT_GATHER || parallel->sequence_mode == WEFT_SEQUENCE_RING)
-#define SPLIT_OVER_SEQUENCE_AXIS (parallel->sequence_size > 1)
-#define HEAD_RANKS                  \
-  ((int64_t)parallel->tensor_size * \
-   (parallel->sequence_mode == WEFT_SEQUENCE_ALL_TO_ALL ? (int64_t)parallel->sequence_size : 1))
+/* WEFT_SPLIT_OVER_TENSOR_AXIS: the tensor-parallel ranks split the sequence dimension between regions, so
+ * that norms and residual dropouts see some positions only. WEFT_SPLIT_OVER_SEQUENCE_AXIS: the ranks of the
+ * sequence axis split it everywhere. WEFT_HEAD_RANKS: how many ranks share the attention heads. */
+#define WEFT_SPLIT_OVER_TENSOR_AXIS (parallel->splits_over_tensor_axis != 0)
+#define WEFT_SPLIT_OVER_SEQUENCE_AXIS (parallel->splits_over_sequence_axis != 0)
+#define WEFT_HEAD_RANKS ((int64_t)parallel->head_ranks)
 
-/* Conditions. HAS_MODULE: the model has a module at exactly this path, not a pattern. CONFIG_FLAG and
- * CONFIG_INTEGER: the value of `key` in the configuration, or `otherwise` if it is absent. CONFIG_INTEGER
- * takes several names of one value, with commas between them, and reads the first that is there.
- * HAS_OPERATION: this host has the operation. */
-#define HAS_MODULE(path) weft_policy_has_module(model, WEFT_STR(path))
-#define CONFIG_FLAG(key, otherwise) weft_policy_config_flag(model, WEFT_STR(key), otherwise)
-#define CONFIG_INTEGER(keys, otherwise) weft_policy_config_integer(model, WEFT_STR(keys), otherwise)
-#define HAS_OPERATION(operation) (model->has_operation(model->model, WEFT_STR(operation)))
+/* Conditions. WEFT_HAS_MODULE: the model has a module at exactly this path, not a pattern. WEFT_CONFIG_FLAG
+ * and WEFT_CONFIG_INTEGER: the value of `key` in the configuration, or `otherwise` if it is absent.
+ * WEFT_CONFIG_INTEGER takes several names of one value, with commas between them, and reads the first that is
+ * there. WEFT_HAS_OPERATION: this host has the operation. */
+#define WEFT_HAS_MODULE(path) weft_policy_has_module(model, WEFT_STR(path))
+#define WEFT_CONFIG_FLAG(key, otherwise) weft_policy_config_flag(model, WEFT_STR(key), otherwise)
+#define WEFT_CONFIG_INTEGER(keys, otherwise) weft_policy_config_integer(model, WEFT_STR(keys), otherwise)
+#define WEFT_HAS_OPERATION(operation) (model->has_operation(model->model, WEFT_STR(operation)))
 
 /* Returns the status of the call from the function if it failed. */
 #define WEFT_POLICY_TRY(call)                                     \
@@ -169,17 +171,39 @@ static inline int weft_policy_config_flag(const weft_model_view* model, weft_str
 
 /* Defines a plugin with one policy, whose build function is given. Its id and version come from
  * weft_add_plugin(). */
-#define WEFT_SHARD_POLICY(family, build_function)                                                    \
-  static const weft_shard_policy weft_policy_table = {                                               \
-      sizeof(weft_shard_policy), {(family), sizeof(family) - 1}, build_function};                    \
-  static const weft_shard_policy* weft_policy_find(weft_str name) {                                  \
-    return weft_policy_equal(name, weft_policy_table.name) ? &weft_policy_table : NULL;              \
-  }                                                                                                  \
-  static const weft_shard_policy_factory weft_policy_factory = {sizeof(weft_shard_policy_factory),   \
-                                                                weft_policy_find};                   \
-  static const void* weft_policy_get_factory(weft_str id) {                                          \
-    return weft_policy_equal(id, WEFT_STR(WEFT_FACTORY_SHARD_POLICY)) ? &weft_policy_factory : NULL; \
-  }                                                                                                  \
+#define WEFT_SHARD_POLICY(family, build_function)                                                       \
+  static const weft_shard_policy weft_policy_table = {sizeof(weft_shard_policy), NULL, build_function}; \
+  static const weft_shard_policy* weft_policy_find(const weft_shard_policy_factory* factory,            \
+                                                   weft_str name) {                                     \
+    (void)factory;                                                                                      \
+    return weft_policy_equal(name, WEFT_STR(family)) ? &weft_policy_table : NULL;                       \
+  }                                                                                                     \
+  static const weft_shard_policy_factory weft_policy_factory = {sizeof(weft_shard_policy_factory),      \
+                                                                weft_policy_find};                      \
+  static const void* weft_policy_get_factory(const weft_plugin* plugin, weft_str id) {                  \
+    (void)plugin;                                                                                       \
+    return weft_policy_equal(id, WEFT_STR(WEFT_FACTORY_SHARD_POLICY)) ? &weft_policy_factory : NULL;    \
+  }                                                                                                     \
   WEFT_DEFINE_PLUGIN(WEFT_TIER_C, "", weft_policy_get_factory)
+
+/* The macros of a table without their prefix, for files that ask for it before they include this header. */
+#ifdef WEFT_SHORT_NAMES
+#define INT WEFT_INT
+#define FLAG WEFT_FLAG
+#define TEXT WEFT_TEXT
+#define ON WEFT_ON
+#define DIVIDE WEFT_DIVIDE
+#define TIE WEFT_TIE
+#define REQUIRE_DIVIDES WEFT_REQUIRE_DIVIDES
+#define REQUIRE_HEADS WEFT_REQUIRE_HEADS
+#define REJECT_IF WEFT_REJECT_IF
+#define SPLIT_OVER_TENSOR_AXIS WEFT_SPLIT_OVER_TENSOR_AXIS
+#define SPLIT_OVER_SEQUENCE_AXIS WEFT_SPLIT_OVER_SEQUENCE_AXIS
+#define HEAD_RANKS WEFT_HEAD_RANKS
+#define HAS_MODULE WEFT_HAS_MODULE
+#define CONFIG_FLAG WEFT_CONFIG_FLAG
+#define CONFIG_INTEGER WEFT_CONFIG_INTEGER
+#define HAS_OPERATION WEFT_HAS_OPERATION
+#endif
 
 #endif

@@ -18,10 +18,9 @@ WEFT_BEGIN_C
 #define WEFT_POOL_HOST 0
 #define WEFT_POOL_ACCELERATOR 1
 #define WEFT_POOL_PINNED 2 /* page-locked host memory */
-#define WEFT_POOLS 3
 /* A name for the one of them that suits values which are copied to the accelerator and back: pinned memory,
  * or host memory where the accelerator is the CPU. */
-#define WEFT_POOL_OFFLOAD 3
+#define WEFT_POOL_OFFLOAD 256
 
 /* The directions of transfers. */
 #define WEFT_TRANSFER_TO_ACCELERATOR 0
@@ -38,7 +37,7 @@ typedef struct weft_pool_info {
   int64_t computing_peak; /* the largest `computing` since reset_computing_peak */
 } weft_pool_info;
 
-/* The functions of the extension. [any thread] [no collective] since 0.1 */
+/* The functions of the extension. [any thread] [no collective] since 0.2, where no other tag stands */
 typedef struct weft_pool_services {
   uint64_t struct_size;
   weft_status (*info)(uint32_t pool, weft_pool_info* out, weft_error* error);
@@ -54,15 +53,15 @@ typedef struct weft_pool_services {
 
   /* A transfer is what a thread launches between begin_transfer and end_transfer: asynchronous copies, and
    * collectives that send what was copied. It runs on a side stream, one for each direction, after the work
-   * that the current stream has so far, and overlaps with later work. `wait` of its work makes the current
-   * stream wait, not the host. end_transfer adds its end to the work in `inout`, a collective that began in
-   * it; if that is NULL, it stores a new work there, or NULL where nothing is left to do. `direction` is
-   * WEFT_TRANSFER_*.
+   * that the current stream has so far, and overlaps with later work. end_transfer adds its end to the work
+   * in `inout`, a collective that began in it; if that is NULL, it stores a new work there, or NULL where
+   * nothing is left to do. `direction` is WEFT_TRANSFER_*.
    *
    * What `copy` reads on the accelerator lives until its transfer is done. Memory that a transfer uses may be
    * overwritten, resized or used again after `wait` of its work. Pinned memory that it fills must not be read
    * by the host, nor what it reads be written, before finish_transfers, which blocks until the transfers of
-   * this process are done; the host calls it after each `publish`. [step] since 0.1 */
+   * this process are done; the host calls it after each `publish`. [step] [no collective] since 0.2, all
+   * three */
   weft_status (*begin_transfer)(uint32_t direction, weft_error* error);
   weft_status (*end_transfer)(weft_work** inout, weft_error* error);
   weft_status (*finish_transfers)(weft_error* error);

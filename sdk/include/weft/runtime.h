@@ -1,6 +1,6 @@
 /* What applications use first: errors, the log, and plugins that are found by name. Exported by libweft.so,
  * which does not need libtorch. Functions are [control] and issue no collective unless their comment says
- * otherwise; since 0.1. */
+ * otherwise; since 0.2. */
 #ifndef WEFT_RUNTIME_H
 #define WEFT_RUNTIME_H
 

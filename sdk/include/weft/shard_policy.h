@@ -37,7 +37,7 @@ typedef struct weft_node_param {
 } weft_node_param;
 
 /* The description of a model. It is borrowed for the call of build, and so is every string from it. All
- * functions: [control] [no collective] */
+ * functions: [control] [no collective] since 0.2 */
 typedef struct weft_model_view {
   uint64_t struct_size;
   const weft_model_description* model;
@@ -53,37 +53,28 @@ typedef struct weft_model_view {
   uint32_t (*has_operation)(const weft_model_description* model, weft_str operation);
 } weft_model_view;
 
-/* Modes of sequence parallelism: which positions of the residual stream a rank holds. */
-#define WEFT_SEQUENCE_WHOLE 0 /* every rank holds all positions */
-/* Sharded over the tensor axis between tensor-parallel regions: gathered before a region, reduce-scattered
- * after it. */
-#define WEFT_SEQUENCE_SPLIT_GATHER 1
-#define WEFT_SEQUENCE_RING 2 /* the same, but shards travel round a ring while each rank computes */
-/* Sharded over the sequence axis everywhere; attention exchanges positions for heads by all-to-all. */
-#define WEFT_SEQUENCE_ALL_TO_ALL 3
-#define WEFT_SEQUENCE_RING_ATTENTION 4 /* the same, but attention passes keys and values round a ring */
-
-/* The sizes of the axes and the options of the job that concern a policy. */
+/* The sizes of the axes and the facts of the job that concern a policy. The host knows what each mode of
+ * sequence parallelism does; a policy reads facts and never the name of a mode. */
 typedef struct weft_parallel {
   uint64_t struct_size;
-  uint32_t tensor_size;
-  uint32_t sequence_size;
-  uint32_t pipeline_size;
-  uint32_t data_size;
-  /* Deprecated, this one and the next two: the host chooses the forms of layers, and no policy needs them. */
-  uint32_t fused_normalization;
-  uint32_t flash_attention;
-  uint32_t jit_fused;
-  uint32_t parallel_output;
-  uint32_t sequence_mode; /* WEFT_SEQUENCE_* */
-  uint32_t reserved;
+  uint32_t tensor_size;   /* ranks that split the same layers */
+  uint32_t sequence_size; /* ranks that split the positions of the same samples everywhere */
+  uint32_t pipeline_size; /* pipeline stages */
+  uint32_t data_size;     /* ranks, or groups that share sequences, that train on different samples */
+  uint32_t head_ranks;    /* ranks that share the attention heads: their number must be a multiple of it */
+  /* 1: the tensor-parallel ranks split the positions between regions, so that norms and residual dropouts see
+   * some of them only. */
+  uint32_t splits_over_tensor_axis;
+  uint32_t splits_over_sequence_axis; /* 1: the ranks of sequence_size split them everywhere */
+  uint32_t parallel_output;           /* 1: a language head may leave each rank its part of the logits */
+  weft_str sequence_mode; /* for messages alone: "split_gather"; empty without sequence parallelism */
 } weft_parallel;
 
 /* Adds entries to a plan. A pattern is a path in which `*` matches one component or a part of it and `[12]`
  * matches one character; commas separate several patterns. Strings are copied. A wrong entry (a malformed
  * pattern, one that matches nothing, an unknown operation) does not fail the call: the host reports all wrong
  * entries together after build. If a call fails, build must return its status. [control] [no collective]
- * since 0.1 */
+ * since 0.2, all of them */
 typedef struct weft_plan_builder {
   uint64_t struct_size;
   weft_plan* plan;
@@ -102,19 +93,24 @@ typedef struct weft_plan_builder {
   weft_status (*reject)(weft_plan* plan, weft_str reason, weft_error* error);
 } weft_plan_builder;
 
-/* A policy: its name and the function that writes the plan. */
-typedef struct weft_shard_policy {
+/* A policy: the function that writes the plan. */
+typedef struct weft_shard_policy weft_shard_policy;
+struct weft_shard_policy {
   uint64_t struct_size;
-  weft_str name; /* of the family, as in config.json's "model_type" */
-  weft_status (*build)(const weft_model_view* model, const weft_parallel* parallel,
-                       const weft_plan_builder* plan, weft_error* error);
-} weft_shard_policy;
+  void* context; /* of the library's own */
+  /* Writes the plan of a model. `name` is that under which the policy was found: of the family, as in
+   * config.json's "model_type", or of a custom policy. [control] [no collective] since 0.2 */
+  weft_status (*build)(const weft_shard_policy* policy, weft_str name, const weft_model_view* model,
+                       const weft_parallel* parallel, const weft_plan_builder* plan, weft_error* error);
+};
 
 /* What get_factory(WEFT_FACTORY_SHARD_POLICY) returns. */
-typedef struct weft_shard_policy_factory {
+typedef struct weft_shard_policy_factory weft_shard_policy_factory;
+struct weft_shard_policy_factory {
   uint64_t struct_size;
-  const weft_shard_policy* (*find)(weft_str name);
-} weft_shard_policy_factory;
+  /* [any thread] [no collective] since 0.2 */
+  const weft_shard_policy* (*find)(const weft_shard_policy_factory* factory, weft_str name);
+};
 
 WEFT_END_C
 

@@ -9,6 +9,7 @@
 #ifndef WEFT_STRATEGY_H
 #define WEFT_STRATEGY_H
 
+#include "mesh.h"
 #include "training.h"
 #include "types.h"
 
@@ -20,14 +21,6 @@ WEFT_BEGIN_C
 /* A strategy, and the receiver of the shards that it publishes. */
 typedef struct weft_strategy weft_strategy;
 typedef struct weft_shard_sink weft_shard_sink;
-
-/* The sizes of the axes. The product of all but the three sub-axes of the tensor axis must be the number of
- * ranks. Before describe_mesh the host sets the sizes of the tensor axis and of the pipeline axis, and all
- * other sizes to 1. A strategy leaves a pipeline axis of more than 1 as it is. */
-typedef struct weft_mesh {
-  uint64_t struct_size;
-  uint32_t size[WEFT_AXES];
-} weft_mesh;
 
 /* The arguments of create. Options are complete: the host has checked names, types and values against
  * plugin.json, has filled in the defaults, and has refused options that have no effect together with the
@@ -56,6 +49,7 @@ typedef struct weft_mesh {
  * strategy that cannot must not name the group. */
 typedef struct weft_strategy_arguments {
   uint64_t struct_size;
+  weft_str name; /* under which the strategy was found */
   const weft_kv* options;
   uint64_t num_options;
   uint32_t world_size;
@@ -63,14 +57,31 @@ typedef struct weft_strategy_arguments {
   weft_str precision; /* "fp32", "fp64", "bf16", "fp16" */
 } weft_strategy_arguments;
 
-/* Describes one backward; with split backwards, one half. */
-typedef struct weft_backward_info {
+/* What a pass through units is for. */
+#define WEFT_PASS_TRAINING 0
+#define WEFT_PASS_EVALUATION 1 /* forward alone, without gradients */
+#define WEFT_PASS_GENERATION 2 /* the same, token by token */
+
+/* Describes the forward or backward that a hook belongs to; with split backwards, one half. */
+typedef struct weft_pass {
   uint64_t struct_size;
-  uint32_t index;       /* of the micro-batch within the gradient accumulation */
-  uint32_t count;       /* the number of micro-batches; 0 if unknown, in a loop of the caller's own */
-  uint32_t synchronise; /* 0 under no_sync and before the last backward of a step: do not reduce gradients */
+  int64_t step;         /* how many updates the training has made so far */
+  uint32_t purpose;     /* WEFT_PASS_* */
+  uint32_t micro;       /* of the micro-batch within the gradient accumulation, from 0 */
+  uint32_t num_micros;  /* the number of micro-batches; 0 if unknown, in a loop of the caller's own */
+  uint32_t synchronise; /* backward: 0 under no_sync and before the last of a step: do not reduce gradients */
+  uint32_t recomputes;  /* before_backward: 1 if the unit's forward runs again after it */
   uint32_t reserved;
-} weft_backward_info;
+} weft_pass;
+
+/* Why the host asks for the shards, or has written them. */
+#define WEFT_REASON_START 0      /* after configure */
+#define WEFT_REASON_UPDATE 1     /* an update of the optimizer */
+#define WEFT_REASON_LOAD 2       /* values come from a checkpoint */
+#define WEFT_REASON_SAVE 3       /* values go to a checkpoint or to the caller */
+#define WEFT_REASON_TAKE_OVER 4  /* values pass between two strategies of one job */
+#define WEFT_REASON_EVALUATION 5 /* other values take the place of the trained ones for a while */
+#define WEFT_REASON_CHECK 6      /* the host compares */
 
 /* One record of publish: elements [begin, begin + count) of this rank's flattened part of one parameter. */
 #define WEFT_SHARD_COPY 1 /* flag: a duplicate of a tied parameter, which another shard has already */
@@ -79,7 +90,10 @@ typedef struct weft_shard {
   weft_param* param;
   int64_t begin;
   int64_t count;
-  const weft_at_tensor* value;    /* master values, contiguous, of `count` elements; frozen: of any dtype */
+  /* Master values, contiguous, of `count` elements; of frozen parameters in any dtype. The memory itself: the
+   * host reads and writes it, and what it has written there trains on. A copy that is made for each call
+   * would lose every update; the host looks for it in the first steps. */
+  const weft_at_tensor* value;
   const weft_at_tensor* gradient; /* NULL if there is none: frozen, or before the first backward */
   uint32_t partition_axes;        /* over which the strategy shards the part; the host adds the plan's axes */
   uint32_t flags;
@@ -89,16 +103,18 @@ typedef struct weft_shard {
   const weft_at_tensor* working;
 } weft_shard;
 
-/* Takes one record. The host keeps the tensors until the strategy publishes again. Extension
- * "weft.publish/1". */
+/* Extension "weft.publish/1". */
 #define WEFT_PUBLISH_SERVICES "weft.publish/1"
 typedef struct weft_publish_services {
   uint64_t struct_size;
+  /* Takes one record, inside publish. The host keeps the tensors until the strategy publishes again. [step]
+   * [no collective] since 0.2 */
   weft_status (*shard)(weft_shard_sink* sink, const weft_shard* shard, weft_error* error);
 } weft_publish_services;
 
 /* A parameter of a model that is not in memory. */
 typedef struct weft_param_shape {
+  uint64_t struct_size;
   int64_t elements;
   uint32_t first_unit; /* the first unit that uses it */
   uint32_t last_unit;  /* the last one */
@@ -109,7 +125,7 @@ typedef struct weft_param_shape {
 /* The job to estimate. Parameters are in the order of the model. Borrowed for the call. */
 typedef struct weft_job_shape {
   uint64_t struct_size;
-  const weft_param_shape* params;
+  const weft_param_shape* const* params; /* a pointer to each */
   uint64_t num_params;
   uint32_t num_units;
   uint32_t working_size; /* bytes of an element of the working dtype */
@@ -136,35 +152,42 @@ typedef struct weft_job_estimate {
   int64_t host; /* how much of what is held is offloaded to host memory */
 } weft_job_estimate;
 
-/* Properties of a strategy. */
-typedef enum weft_strategy_flag {
-  /* From configure on, every parameter is a whole tensor whose storage stays at one address. The host may
-   * then replay forward and backward of a micro-batch as a CUDA graph: it calls before_forward and
-   * after_forward of all units and begin_backward before the replay, and the other hooks after it. None of
-   * them may rely on running between the units. */
-  WEFT_STRATEGY_KEEPS_STORAGE = 1
-} weft_strategy_flag;
+/* Properties of a strategy, as bits.
+ *
+ * KEEPS_STORAGE: from configure on, every parameter is a whole tensor whose storage stays at one address. The
+ * host may then replay forward and backward of a micro-batch as a CUDA graph: it calls before_forward and
+ * after_forward of all units and begin_backward before the replay, and the other hooks after it. None of them
+ * may rely on running between the units. */
+#define WEFT_STRATEGY_KEEPS_STORAGE 1
 
 /* The functions of a strategy. */
-typedef struct weft_strategy_api {
+typedef struct weft_strategy_api weft_strategy_api;
+struct weft_strategy_api {
   uint64_t struct_size;
+  void* context;  /* of the library's own */
+  uint64_t flags; /* of WEFT_STRATEGY_* */
 
-  /* Creates a strategy, or destroys one. [control] [no collective] */
-  weft_status (*create)(const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error);
+  /* Creates a strategy, or destroys one. [control] [no collective] since 0.2 */
+  weft_status (*create)(const weft_strategy_api* api, const weft_strategy_arguments* arguments,
+                        weft_strategy** own, weft_error* error);
   void (*destroy)(weft_strategy* strategy);
 
-  /* Sets the sizes of the axes. The host then checks their product, creates the communicators and applies the
-   * plan. If NULL, all ranks that the tensor axis leaves are on the data axis. [control] [no collective] */
-  weft_status (*describe_mesh)(weft_strategy* strategy, weft_mesh* inout, weft_error* error);
+  /* Sets the sizes of the axes, all of which are 1 but those that the host has set, tensor and pipeline
+   * stages: a strategy leaves these as they are. The host then checks their product, creates the
+   * communicators and applies the plan. If NULL, all ranks that are left are on the axis "data". [control]
+   * [no collective] since 0.2 */
+  weft_status (*describe_mesh)(weft_strategy* strategy, weft_mesh* mesh, weft_error* error);
 
   /* Binds storage to all parameters. They have no memory yet, and the plan has already sharded them.
-   * [control] [may block] */
+   * [control] [may block] since 0.2 */
   weft_status (*configure)(weft_strategy* strategy, weft_training* training, weft_error* error);
 
   /* Called around the forward of each unit, once per micro-batch and never during recomputation. [control]
-   * [may block on ranks of the same stage only] */
-  weft_status (*before_forward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
-  weft_status (*after_forward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
+   * [may block on ranks of the same stage only] since 0.2 */
+  weft_status (*before_forward)(weft_strategy* strategy, weft_unit* unit, const weft_pass* pass,
+                                weft_error* error);
+  weft_status (*after_forward)(weft_strategy* strategy, weft_unit* unit, const weft_pass* pass,
+                               weft_error* error);
 
   /* Called around each backward. At end_backward all other hooks of this backward have been called.
    *
@@ -172,61 +195,68 @@ typedef struct weft_strategy_api {
    * no_sync. After one with `synchronise` set, the strategy publishes the sum over all backwards since
    * zero_gradients and over the ranks. Because autograd accumulates into .grad, a strategy that reduces
    * gradients in place must count earlier sums once: in begin_backward, all ranks but one reset them.
-   * [control] [may block] */
-  weft_status (*begin_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
-  weft_status (*end_backward)(weft_strategy* strategy, const weft_backward_info* info, weft_error* error);
+   * [control] [may block] since 0.2 */
+  weft_status (*begin_backward)(weft_strategy* strategy, const weft_pass* pass, weft_error* error);
+  weft_status (*end_backward)(weft_strategy* strategy, const weft_pass* pass, weft_error* error);
 
   /* Called before the backward of a unit and before its recomputation. Every unit that ran forward gets
    * exactly one before_backward and one after_backward per micro-batch (two with split backwards), in strict
    * reverse order (within a piece, if the host runs stages) and in the same order on every rank of the stage.
-   * [engine or control] [may block on ranks of the same stage only] */
-  weft_status (*before_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
+   * [engine or control] [may block on ranks of the same stage only] since 0.2 */
+  weft_status (*before_backward)(weft_strategy* strategy, weft_unit* unit, const weft_pass* pass,
+                                 weft_error* error);
 
   /* Called when the gradient has been accumulated into the tensor's .grad, which the strategy may take or
    * reset here. Called once per parameter and backward, or not at all if the parameter was not used. The
    * order may differ between ranks. A parameter with across_stages has no gradient before the backward with
    * `synchronise`; there this is called after after_backward of all units, with the sum over all backwards
    * since the last such one and over the stages that use it. [engine or control] [may block on earlier
-   * reductions of its own only] */
-  weft_status (*gradient_ready)(weft_strategy* strategy, weft_param* param, weft_error* error);
+   * reductions of its own only] since 0.2 */
+  weft_status (*gradient_ready)(weft_strategy* strategy, weft_param* param, const weft_pass* pass,
+                                weft_error* error);
 
   /* Called when the gradients of all parameters that the unit owns are complete, except those with
    * across_stages and, in the first half of a split backward, those that the second computes. If the caller
    * runs one backward through several forwards, the hooks of the last forward come first, and gradients are
-   * complete at the last call for a unit. [engine or control] [may block] */
-  weft_status (*after_backward)(weft_strategy* strategy, weft_unit* unit, weft_error* error);
+   * complete at the last call for a unit. [engine or control] [may block] since 0.2 */
+  weft_status (*after_backward)(weft_strategy* strategy, weft_unit* unit, const weft_pass* pass,
+                                weft_error* error);
 
   /* Runs units and micro-batches in an order of the strategy's own, in training and evaluation; then the host
    * has no pipeline stages. If NULL, the host runs for each micro-batch all units, then finish, then
-   * backward, or with pipeline stages the operations of a schedule. [control] [may block] */
+   * backward, or with pipeline stages the operations of a schedule. [control] [may block] since 0.2 */
   weft_status (*run_step)(weft_strategy* strategy, weft_step* step, weft_error* error);
 
-  /* Passes one record to `sink` for each range of each parameter that this rank holds. The ranges never
-   * change after configure. [control] [no collective] */
-  weft_status (*publish)(weft_strategy* strategy, weft_shard_sink* sink, weft_error* error);
+  /* Passes one record to `sink` for each range of each parameter that this rank holds. The host asks after
+   * configure, and whenever it reads or writes values or gradients: before each update, in checks of a step,
+   * to save, to load and to take over. `reason` is WEFT_REASON_*. The ranges never change after configure,
+   * nor does what lies at `value` by itself: what the host has written is what the next publish shows.
+   * [control] [no collective] since 0.2 */
+  weft_status (*publish)(weft_strategy* strategy, uint32_t reason, weft_shard_sink* sink, weft_error* error);
 
-  /* Called when the host has written the published values and working copies: refreshes what else is derived
-   * from them. May be NULL. [control] [may block] */
-  weft_status (*values_changed)(weft_strategy* strategy, weft_error* error);
+  /* Called when the host has written the published values and working copies, with the reason for which it
+   * had them published: refreshes what else is derived from them. May be NULL. [control] [may block] since
+   * 0.2 */
+  weft_status (*values_changed)(weft_strategy* strategy, uint32_t reason, weft_error* error);
 
-  /* Sets all gradients to zero or frees them. [control] [no collective] */
+  /* Sets all gradients to zero or frees them. [control] [no collective] since 0.2 */
   weft_status (*zero_gradients)(weft_strategy* strategy, weft_error* error);
 
   /* Estimates what a rank would hold and send, from shapes alone. The host has already applied the tensor
    * axis to the shapes, and has left the units and parameters of one pipeline stage; arguments->world_size is
    * the number of ranks that both axes leave. `out` is zero on entry. May be NULL: no estimate. [any thread]
-   * [no collective] */
-  weft_status (*estimate)(const weft_strategy_arguments* arguments, const weft_job_shape* job,
-                          weft_job_estimate* out, weft_error* error);
-
-  uint64_t flags; /* of weft_strategy_flag */
-} weft_strategy_api;
+   * [no collective] since 0.2 */
+  weft_status (*estimate)(const weft_strategy_api* api, const weft_strategy_arguments* arguments,
+                          const weft_job_shape* job, weft_job_estimate* out, weft_error* error);
+};
 
 /* What get_factory(WEFT_FACTORY_STRATEGY) returns: finds a strategy of the library by its name. */
-typedef struct weft_strategy_factory {
+typedef struct weft_strategy_factory weft_strategy_factory;
+struct weft_strategy_factory {
   uint64_t struct_size;
-  const weft_strategy_api* (*find)(weft_str name);
-} weft_strategy_factory;
+  /* [any thread] [no collective] since 0.2 */
+  const weft_strategy_api* (*find)(const weft_strategy_factory* factory, weft_str name);
+};
 
 WEFT_END_C
 

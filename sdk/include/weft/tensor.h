@@ -1,4 +1,5 @@
-/* Tensors of the C API for applications. Exported by libweft.so, which loads the engine for them. */
+/* Tensors of the C API for applications. Exported by libweft.so, which loads the engine for them. since 0.2
+ */
 #ifndef WEFT_TENSOR_H
 #define WEFT_TENSOR_H
 
@@ -19,10 +20,8 @@ typedef struct weft_tensor_info {
   const void* data; /* contiguous, row-major, on the CPU; valid as long as the tensor */
 } weft_tensor_info;
 
-/* Creates a tensor with a copy of `data`, which is contiguous and row-major. `size_bytes` must match the
- * shape. [any thread] */
-WEFT_EXPORT weft_status weft_tensor_create(uint32_t dtype, const int64_t* shape, uint32_t ndim,
-                                           const void* data, uint64_t size_bytes, weft_tensor** own,
+/* Creates a tensor with a copy of `info->data`. `size_bytes` must match dtype and shape. [any thread] */
+WEFT_EXPORT weft_status weft_tensor_create(const weft_tensor_info* info, weft_tensor** own,
                                            weft_error* error);
 /* Fills `out` with the dtype, shape and data of a tensor. [any thread] */
 WEFT_EXPORT weft_status weft_tensor_describe(const weft_tensor* tensor, weft_tensor_info* out,

@@ -47,7 +47,7 @@ typedef struct weft_param_info {
 } weft_param_info;
 
 /* The units, parameters and buffers of the model. */
-typedef struct weft_model_services { /* [control, step] [no collective], all of them */
+typedef struct weft_model_services { /* [step] [no collective] since 0.2, all of them */
   uint64_t struct_size;
   uint32_t (*unit_count)(weft_training* training);
   weft_unit* (*unit)(weft_training* training, uint32_t index);
@@ -71,6 +71,11 @@ typedef struct weft_model_services { /* [control, step] [no collective], all of 
   weft_status (*param_bind)(weft_param* param, const weft_at_tensor* storage, weft_error* error);
   /* Returns the tensor of the parameter. Its address never changes. */
   const weft_at_tensor* (*param_tensor)(weft_param* param);
+  /* Returns the tensor into which backward accumulates the gradient of the parameter, or NULL if there is
+   * none yet. Valid until the gradient is replaced. */
+  const weft_at_tensor* (*param_gradient)(weft_param* param);
+  /* Replaces that tensor by one of the parameter's shape, dtype and device; NULL takes it away. */
+  weft_status (*param_set_gradient)(weft_param* param, const weft_at_tensor* gradient, weft_error* error);
 
   /* Buffers, which are state that is not trained. They have their storage and values before configure. */
   uint32_t (*buffer_count)(weft_training* training);
@@ -82,12 +87,12 @@ typedef struct weft_model_services { /* [control, step] [no collective], all of 
 typedef struct weft_memory_services {
   uint64_t struct_size;
   /* Resizes the storage of a tensor to `elements` of its dtype; 0 frees the memory. The sizes and strides of
-   * the tensor and of its views do not change. [control, step] [no collective] since 0.1 */
+   * the tensor and of its views do not change. [step] [no collective] since 0.2 */
   weft_status (*resize_storage)(const weft_at_tensor* tensor, int64_t elements, weft_error* error);
 } weft_memory_services;
 
 /* The parts of one step, for a strategy that schedules units and micro-batches itself. */
-typedef struct weft_step_services { /* inside run_step, on the thread that called it */
+typedef struct weft_step_services { /* [step] [may block] since 0.2, all of them: inside run_step */
   uint64_t struct_size;
   uint32_t (*micro_count)(weft_step* step);
   uint32_t (*training)(weft_step* step); /* 0: evaluation, forward only and without gradients */

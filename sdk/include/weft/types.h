@@ -1,5 +1,36 @@
-/* Types of the values that cross the ABI. Enums, bool, long and bit fields never cross it, because their
- * sizes depend on the compiler. */
+/* Types of the values that cross the ABI, and the rules that hold for all of its functions and structs.
+ * Enums, bool, long and bit fields never cross it, because their sizes depend on the compiler.
+ *
+ * Tags of functions, in brackets. Who may call, and when:
+ *   [any thread]     any thread, several at once.
+ *   [control]        the thread that made the object, while no other call for this job runs. The host calls
+ *                    such functions of a plugin from that thread.
+ *   [step]           as [control], or inside a hook of the step, on the thread that the host called it on.
+ *   [engine]         of hooks: the host calls it on the thread of the autograd engine, which on the CPU is
+ * that of [control] and on an accelerator may be another. It never runs two hooks at once. [io] the function
+ * may read and write files, and takes as long as they do. What it does with the other ranks: [no collective]
+ * nothing. A plugin must not begin a collective in such a function. [may block]      it may begin collectives
+ * and wait for them; every rank of the group calls it as often. [blocks]         it waits for other ranks.
+ * [collective] and "(collective)": every rank calls it. `since 0.2` names the minor in which a function
+ * appeared.
+ *
+ * Structs with struct_size. Whoever allocates the struct sets struct_size to the size that it knows: the
+ * caller for arguments and for `out` and `inout`, of which the other side fills the members that both know
+ * and leaves the rest and struct_size as they are. Such structs cross by pointer only, in arrays as pointers
+ * to each, so that they can grow. Structs without struct_size never grow.
+ *
+ * Errors. `error` may be NULL: then the status alone tells. A function that fails leaves its outputs (`out`,
+ * `own`, `inout`) as they were, unless its comment says otherwise. `own` names an object that the caller must
+ * destroy; functions that destroy or release accept NULL, and pointers are otherwise never NULL unless a
+ * comment allows it.
+ *
+ * Strings are borrowed for the call, in both directions; a comment says where one lives longer. Tables of
+ * functions are constant and live until the process ends. `context` is the owner's own: nobody else reads it.
+ *
+ * Devices. Work on an accelerator is asynchronous: a function that computes or communicates returns when the
+ * work is enqueued. To wait for a work makes the current stream of the calling thread wait, so that what is
+ * enqueued later sees the result; on the CPU it makes the thread wait. Only where a comment says that the
+ * host waits may host code read the values at once. */
 #ifndef WEFT_TYPES_H
 #define WEFT_TYPES_H
 
@@ -71,29 +102,12 @@ typedef struct weft_kv {
 #define WEFT_U8 9
 #define WEFT_BOOL 10
 
-/* Axes of the mesh of ranks. A set of axes is a bit mask of 1 << axis. The TENSOR coordinate varies fastest
- * from rank to rank. Ranks that split the positions of sequences are data-parallel to each other: DATA and
- * REPLICA include them. */
-#define WEFT_AXIS_DATA 0
-#define WEFT_AXIS_REPLICA \
-  1 /* data-parallel too, outside DATA: parameters are sharded over DATA and replicated over REPLICA */
-#define WEFT_AXIS_PIPELINE 2
-#define WEFT_AXIS_TENSOR 3
-#define WEFT_AXIS_EXPERT 4 /* data-parallel too, inside DATA: its ranks hold different experts */
-/* The tensor axis may be laid out as DEPTH x ROW x COLUMN; COLUMN varies fastest. The product of their sizes
- * is the size of TENSOR, and TENSOR in a set of axes stands for all three. They are 1 if the tensor axis has
- * no such layout. */
-#define WEFT_AXIS_TENSOR_ROW 5
-#define WEFT_AXIS_TENSOR_COLUMN 6
-#define WEFT_AXIS_TENSOR_DEPTH 7
-#define WEFT_AXES 8 /* the length of arrays indexed by axis */
-
 /* The most dimensions of a tensor that crosses the ABI. */
 #define WEFT_MAX_DIMS 8
 
 /* What a plugin may use, and what it must therefore match. */
-#define WEFT_TIER_C 0      /* the C headers alone: same ABI */
-#define WEFT_TIER_TORCH 1  /* libtorch through weft/torch: same ABI and the same libtorch tag */
+#define WEFT_TIER_C 0      /* the C headers alone: an ABI that the host knows */
+#define WEFT_TIER_TORCH 1  /* libtorch through weft/torch: the same libtorch tag, too */
 #define WEFT_TIER_NATIVE 2 /* the engine's C++ API: same Weft build */
 
 /* Receives the status and text of a failure. The caller owns it. A call writes it at most once. */

@@ -151,7 +151,7 @@ static void a_job_moves_to_another_strategy(const double after[2]) {
   test_batch batch = make_batch(1, ALL_LABELS);
   weft_booster* next = make_booster("torch_fsdp", NULL);
   double loss = 0;
-  OK(weft_job_backward(job.job, batch.fields, 2, 1, &loss, error));
+  OK(weft_job_backward(job.job, fields_of(batch.fields, 2), 1, &loss, error));
   REFUSED(WEFT_FAILED_PRECONDITION, weft_booster_take_over(next, job.job, error), "take_over", "gradient");
   OK(weft_job_zero_grad(job.job, error));
   next_loss(&job);

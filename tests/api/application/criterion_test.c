@@ -9,10 +9,10 @@ enum { kSteps = 5 };
 
 typedef enum { RIGHT, FAILS, WRONG_SHAPE, WRONG_DTYPE, NO_GRADIENT } fault;
 
-static const weft_tensor* field(const weft_field* fields, uint64_t count, const char* name) {
-  for (uint64_t i = 0; i < count; ++i)
-    if (fields[i].name.size == strlen(name) && memcmp(fields[i].name.data, name, strlen(name)) == 0)
-      return fields[i].tensor;
+static const weft_tensor* field(weft_fields fields, const char* name) {
+  for (uint64_t i = 0; i < fields.size; ++i)
+    if (fields.data[i].name.size == strlen(name) && memcmp(fields.data[i].name.data, name, strlen(name)) == 0)
+      return fields.data[i].tensor;
   return NULL;
 }
 
@@ -34,14 +34,13 @@ static double cross_entropy(const weft_tensor_info* logits, const int64_t* ids, 
   return sum / count;
 }
 
-static weft_status loss_of_c(void* context, const weft_field* outputs, uint64_t num_outputs,
-                             const weft_field* batch, uint64_t num_batch, double* loss,
-                             weft_tensor** gradients, weft_error* own_error) {
+static weft_status loss_of_c(void* context, const weft_loss_arguments* arguments, weft_error* own_error) {
+  const weft_fields outputs = arguments->outputs;
   const fault what = *(const fault*)context;
   weft_tensor_info logits = {.struct_size = sizeof(logits)}, ids = {.struct_size = sizeof(ids)};
-  weft_status status = weft_tensor_describe(field(outputs, num_outputs, "logits"), &logits, own_error);
+  weft_status status = weft_tensor_describe(field(outputs, "logits"), &logits, own_error);
   if (status != WEFT_OK) return status;
-  status = weft_tensor_describe(field(batch, num_batch, "input_ids"), &ids, own_error);
+  status = weft_tensor_describe(field(arguments->batch, "input_ids"), &ids, own_error);
   if (status != WEFT_OK) return status;
   if (what == FAILS) {
     weft_error_set(own_error, WEFT_DATA_LOSS, WEFT_STR("the teacher has no answer"));
@@ -49,15 +48,15 @@ static weft_status loss_of_c(void* context, const weft_field* outputs, uint64_t 
   }
   double* gradient = calloc(1, (size_t)logits.size_bytes);
   if (gradient == NULL) return WEFT_RESOURCE_EXHAUSTED;
-  *loss = cross_entropy(&logits, ids.data, gradient);
-  for (uint64_t i = 0; i < num_outputs && status == WEFT_OK; ++i) {
-    if (outputs[i].tensor != field(outputs, num_outputs, "logits") || what == NO_GRADIENT) continue;
+  *arguments->loss = cross_entropy(&logits, ids.data, gradient);
+  for (uint64_t i = 0; i < outputs.size && status == WEFT_OK; ++i) {
+    if (outputs.data[i].tensor != field(outputs, "logits") || what == NO_GRADIENT) continue;
     const int64_t flat = logits.shape[0] * logits.shape[1] * logits.shape[2];
     if (what == WRONG_SHAPE)
-      status = weft_tensor_create(WEFT_F64, &flat, 1, gradient, logits.size_bytes, &gradients[i], own_error);
+      status = create_tensor(WEFT_F64, &flat, 1, gradient, logits.size_bytes, &arguments->gradients[i]);
     else
-      status = weft_tensor_create(what == WRONG_DTYPE ? WEFT_I64 : WEFT_F64, logits.shape, logits.ndim,
-                                  gradient, logits.size_bytes, &gradients[i], own_error);
+      status = create_tensor(what == WRONG_DTYPE ? WEFT_I64 : WEFT_F64, logits.shape, logits.ndim, gradient,
+                             logits.size_bytes, &arguments->gradients[i]);
   }
   free(gradient);
   return status;
@@ -98,8 +97,8 @@ static void it_accumulates_as_the_models_own_loss(void) {
   double losses[2] = {0, 0};
   for (int j = 0; j < 2; ++j) {
     test_batch batch = make_batch(3, ALL_LABELS);
-    OK(weft_job_backward(both[j]->job, batch.fields, 2, 0, &losses[j], error));
-    OK(weft_job_backward(both[j]->job, batch.fields, 2, 1, &losses[j], error));
+    OK(weft_job_backward(both[j]->job, fields_of(batch.fields, 2), 0, &losses[j], error));
+    OK(weft_job_backward(both[j]->job, fields_of(batch.fields, 2), 1, &losses[j], error));
     OK(weft_job_step(both[j]->job, error));
     OK(weft_job_zero_grad(both[j]->job, error));
     destroy_batch(&batch);
@@ -118,7 +117,7 @@ static void what_it_does_wrong_is_told(fault what, weft_status status, const cha
   test_job job = make_job(&options);
   test_batch batch = make_batch(1, ALL_LABELS);
   weft_step_result step = {.struct_size = sizeof(step)};
-  REFUSED(status, weft_job_train_step(job.job, batch.fields, 2, &step, error), "criterion", piece);
+  REFUSED(status, weft_job_train_step(job.job, fields_of(batch.fields, 2), &step, error), "criterion", piece);
   destroy_batch(&batch);
   destroy_job(&job);
 }

@@ -9,10 +9,8 @@
 
 enum { NEW_TOKENS = 6, MOST = 64 };
 
-static weft_tensor* tensor_of(const int64_t* ids, int64_t count) {
-  weft_tensor* tensor = NULL;
-  OK(weft_tensor_create(WEFT_I64, &count, 1, ids, (uint64_t)count * sizeof(int64_t), &tensor, error));
-  return tensor;
+static weft_ids ids_of(const int64_t* ids, uint64_t count) {
+  return (weft_ids){ids, count};
 }
 
 static void text_becomes_ids_and_text_again(void) {
@@ -31,7 +29,7 @@ static void text_becomes_ids_and_text_again(void) {
   EXPECT(memcmp(info.data, expected, sizeof(expected)) == 0);
   for (uint32_t skip = 0; skip < 2; ++skip) {
     const char* wanted = skip ? "hello worlds" : "[CLS] hello worlds [SEP]";
-    OK(weft_tokenizer_decode(tokenizer, expected, 5, skip, &text, error));
+    OK(weft_tokenizer_decode(tokenizer, ids_of(expected, 5), skip, &text, error));
     OK(weft_tensor_describe(text, &info, error));
     EXPECT(info.dtype == WEFT_U8 && info.size_bytes == strlen(wanted) &&
            memcmp(info.data, wanted, info.size_bytes) == 0);
@@ -42,7 +40,8 @@ static void text_becomes_ids_and_text_again(void) {
   OK(weft_tensor_describe(ids, &info, error));
   EXPECT(info.size_bytes == sizeof(int64_t) && *(const int64_t*)info.data == 5);
   REFUSED(WEFT_INVALID_ARGUMENT, weft_tokenizer_encode(NULL, str("x"), 0, &ids, error), "tokenizer is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_tokenizer_decode(tokenizer, NULL, 1, 0, &text, error), "ids is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_tokenizer_decode(tokenizer, ids_of(NULL, 1), 0, &text, error),
+          "ids is null");
   weft_tensor_destroy(ids);
   weft_tokenizer_destroy(tokenizer);
   weft_tokenizer_destroy(NULL);
@@ -57,20 +56,32 @@ typedef struct seen {
   uint32_t stopped;   /* of the last sequence */
 } seen;
 
-static uint32_t on_token(void* context, int64_t prompt, int64_t sample, int64_t id) {
+static uint32_t on_token(void* context, const weft_chosen_token* token) {
   seen* all = context;
-  EXPECT(prompt >= 0 && sample >= 0 && id >= 0 && id < 256);
+  EXPECT(token->prompt >= 0 && token->sample >= 0 && token->id >= 0 && token->id < 256);
   return ++all->tokens != all->end_after;
 }
 
 static void on_sequence(void* context, const weft_sequence* sequence) {
   seen* all = context;
   EXPECT(sequence->struct_size == sizeof(weft_sequence));
-  EXPECT(all->count + sequence->num_ids <= MOST);
-  memcpy(all->ids + all->count, sequence->ids, sequence->num_ids * sizeof(int64_t));
-  all->count += sequence->num_ids;
+  EXPECT(all->count + sequence->ids.size <= MOST);
+  memcpy(all->ids + all->count, sequence->ids.data, sequence->ids.size * sizeof(int64_t));
+  all->count += sequence->ids.size;
   all->stopped = sequence->stopped;
   ++all->sequences;
+}
+
+static weft_status generate(weft_job* job, const weft_ids* prompts, uint64_t count, weft_str options,
+                            seen* all, uint32_t (*token)(void*, const weft_chosen_token*)) {
+  const weft_generation_arguments arguments = {.struct_size = sizeof(arguments),
+                                               .prompts = prompts,
+                                               .num_prompts = count,
+                                               .options = options,
+                                               .context = all,
+                                               .token = token,
+                                               .sequence = on_sequence};
+  return weft_job_generate(job, &arguments, error);
 }
 
 /* The id with the largest logit behind these ids, by a forward pass over all of them. */
@@ -78,9 +89,9 @@ static int64_t likeliest(test_job* job, const int64_t* ids, int64_t count) {
   const int64_t shape[2] = {1, count};
   weft_tensor *tensor = NULL, *logits = NULL;
   weft_tensor_info info = {.struct_size = sizeof(info)};
-  OK(weft_tensor_create(WEFT_I64, shape, 2, ids, (uint64_t)count * sizeof(int64_t), &tensor, error));
+  OK(create_tensor(WEFT_I64, shape, 2, ids, (uint64_t)count * sizeof(int64_t), &tensor));
   const weft_field field = {str("input_ids"), tensor};
-  OK(weft_job_forward(job->job, &field, 1, str("logits"), &logits, error));
+  OK(weft_job_forward(job->job, fields_of(&field, 1), str("logits"), &logits, error));
   OK(weft_tensor_describe(logits, &info, error));
   const double* row = (const double*)info.data + (count - 1) * info.shape[2];
   int64_t best = 0;
@@ -94,12 +105,10 @@ static int64_t likeliest(test_job* job, const int64_t* ids, int64_t count) {
 static void tokens_are_the_likeliest(void) {
   test_job job = make_job(&(test_options){0});
   const int64_t first[3] = {84, 104, 101}, second[1] = {32};
-  weft_tensor* prompts[2] = {tensor_of(first, 3), tensor_of(second, 1)};
-  const weft_tensor* given[2] = {prompts[0], prompts[1]};
+  const weft_ids given[2] = {ids_of(first, 3), ids_of(second, 1)};
   seen all = {.count = 0};
-  const weft_generation generation = {sizeof(generation), &all, on_token, on_sequence};
   const weft_str options = str("{\"greedy\": true, \"max_new_tokens\": 6}");
-  OK(weft_job_generate(job.job, NULL, 0, given, 2, options, &generation, error));
+  OK(generate(job.job, given, 2, options, &all, on_token));
   EXPECT(all.sequences == 2 && all.count == 2 * NEW_TOKENS && all.stopped == 0);
   EXPECT(all.tokens == (place.rank == 0 ? 2 * NEW_TOKENS : 0));
   for (int prompt = 0; prompt < 2; ++prompt) {
@@ -123,11 +132,11 @@ static void tokens_are_the_likeliest(void) {
   while (all.ids[until] != all.ids[2]) ++until;
   const int64_t expected[3] = {all.ids[0], all.ids[1], all.ids[2]};
   all = (seen){.count = 0};
-  OK(weft_job_generate(job.job, NULL, 0, given, 1, str(stop), &generation, error));
+  OK(generate(job.job, given, 1, str(stop), &all, on_token));
   EXPECT(all.count == until + 1 && all.stopped == 1 &&
          memcmp(all.ids, expected, (until + 1) * sizeof(int64_t)) == 0);
   all = (seen){.end_after = 2};
-  OK(weft_job_generate(job.job, NULL, 0, given, 1, options, &generation, error));
+  OK(generate(job.job, given, 1, options, &all, on_token));
   EXPECT(all.count == 2 && all.stopped == 1);
 
   /* Samples differ, and are the same for the same seed. */
@@ -135,39 +144,22 @@ static void tokens_are_the_likeliest(void) {
       str("{\"max_new_tokens\": 6, \"num_samples\": 3, \"seed\": 9, \"temperature\": 1.5}");
   seen again = {.count = 0};
   all = (seen){.count = 0};
-  OK(weft_job_generate(job.job, NULL, 0, given, 1, drawn, &generation, error));
-  OK(weft_job_generate(job.job, NULL, 0, given, 1, drawn,
-                       &(weft_generation){sizeof(weft_generation), &again, NULL, on_sequence}, error));
+  OK(generate(job.job, given, 1, drawn, &all, on_token));
+  OK(generate(job.job, given, 1, drawn, &again, NULL));
   EXPECT(all.sequences == 3 && all.count == 18 && memcmp(all.ids, again.ids, sizeof(all.ids)) == 0);
   EXPECT(memcmp(all.ids, all.ids + 6, 6 * sizeof(int64_t)) != 0);
 
-  const weft_generation short_one = {8, NULL, NULL, NULL};
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_generate(job.job, NULL, 0, given, 1, options, &short_one, error),
-          "struct_size is 8");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_generate(job.job, NULL, 0, given, 1, options, NULL, error),
-          "generation is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_generate(NULL, NULL, 0, given, 1, options, &generation, error),
-          "job is null");
-  REFUSED(WEFT_INVALID_ARGUMENT,
-          weft_job_generate(job.job, NULL, 0, given, 1, str("{\"max_token\": 1}"), &generation, error),
+  const weft_generation_arguments short_one = {.struct_size = 8};
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_generate(job.job, &short_one, error), "struct_size is 8");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_generate(job.job, NULL, error), "arguments is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, generate(NULL, given, 1, options, &all, on_token), "job is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, generate(job.job, given, 1, str("{\"max_token\": 1}"), &all, on_token),
           "max_token", "max_new_tokens");
-  REFUSED(WEFT_INVALID_ARGUMENT,
-          weft_job_generate(job.job, NULL, 0, given, 1, str("{\"stop_ids\": [1.5]}"), &generation, error),
+  REFUSED(WEFT_INVALID_ARGUMENT, generate(job.job, given, 1, str("{\"stop_ids\": [1.5]}"), &all, on_token),
           "stop_ids", "a list of ids");
-  REFUSED(WEFT_INVALID_ARGUMENT,
-          weft_job_generate(job.job, NULL, 0, given, 1, str("{\"top_p\": 2}"), &generation, error), "top_p");
-  const weft_tensor* none[1] = {NULL};
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_generate(job.job, NULL, 0, none, 1, options, &generation, error),
-          "prompt 0 is NULL");
-  const double number = 1;
-  weft_tensor* real = NULL;
-  const int64_t one = 1;
-  OK(weft_tensor_create(WEFT_F64, &one, 1, &number, sizeof(number), &real, error));
-  none[0] = real;
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_generate(job.job, NULL, 0, none, 1, options, &generation, error),
-          "prompt 0 must have one dimension");
-  weft_tensor_destroy(real);
-  for (int i = 0; i < 2; ++i) weft_tensor_destroy(prompts[i]);
+  REFUSED(WEFT_INVALID_ARGUMENT, generate(job.job, given, 1, str("{\"top_p\": 2}"), &all, on_token), "top_p");
+  const weft_ids none = {NULL, 1};
+  REFUSED(WEFT_INVALID_ARGUMENT, generate(job.job, &none, 1, options, &all, on_token), "prompt 0");
   destroy_job(&job);
 }
 

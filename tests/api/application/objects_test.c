@@ -13,7 +13,7 @@ static void tensors_are_copies(void) {
   const int64_t shape[2] = {2, 3};
   weft_tensor* tensor = NULL;
   weft_tensor_info info = {.struct_size = sizeof(info)};
-  OK(weft_tensor_create(WEFT_F32, shape, 2, values, sizeof(values), &tensor, error));
+  OK(create_tensor(WEFT_F32, shape, 2, values, sizeof(values), &tensor));
   values[5] = 7;
   OK(weft_tensor_describe(tensor, &info, error));
   EXPECT(info.dtype == WEFT_F32 && info.ndim == 2 && info.shape[0] == 2 && info.shape[1] == 3);
@@ -28,10 +28,10 @@ static void tensors_are_copies(void) {
   weft_tensor_destroy(tensor);
 
   const double one = 1;
-  OK(weft_tensor_create(WEFT_F64, NULL, 0, &one, sizeof(one), &tensor, error)); /* of no dimension */
+  OK(create_tensor(WEFT_F64, NULL, 0, &one, sizeof(one), &tensor)); /* of no dimension */
   weft_tensor_destroy(tensor);
   const int64_t none[1] = {0};
-  OK(weft_tensor_create(WEFT_I64, none, 1, NULL, 0, &tensor, error));
+  OK(create_tensor(WEFT_I64, none, 1, NULL, 0, &tensor));
   weft_tensor_destroy(tensor);
   weft_tensor_destroy(NULL);
 }
@@ -40,21 +40,18 @@ static void tensors_refuse_wrong_shapes(void) {
   const float values[6] = {0};
   const int64_t shape[2] = {2, 3}, negative[2] = {2, -3}, huge[2] = {INT64_C(1) << 40, INT64_C(1) << 40};
   weft_tensor* tensor = UNTOUCHED(weft_tensor);
-  REFUSED(WEFT_UNIMPLEMENTED, weft_tensor_create(99, shape, 2, values, 24, &tensor, error), "99");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_tensor_create(WEFT_F32, shape, 2, values, 20, &tensor, error),
+  REFUSED(WEFT_UNIMPLEMENTED, create_tensor(99, shape, 2, values, 24, &tensor), "99");
+  REFUSED(WEFT_INVALID_ARGUMENT, create_tensor(WEFT_F32, shape, 2, values, 20, &tensor),
           "weft_tensor_create: 20 bytes given", "24");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_tensor_create(WEFT_F32, negative, 2, values, 24, &tensor, error),
+  REFUSED(WEFT_INVALID_ARGUMENT, create_tensor(WEFT_F32, negative, 2, values, 24, &tensor),
           "dimension 1 is -3");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_tensor_create(WEFT_F32, huge, 2, values, 24, &tensor, error),
+  REFUSED(WEFT_INVALID_ARGUMENT, create_tensor(WEFT_F32, huge, 2, values, 24, &tensor),
           "weft_tensor_create: 24 bytes given");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_tensor_create(WEFT_F32, shape, 9, values, 24, &tensor, error),
-          "9 dimensions", "at most 8");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_tensor_create(WEFT_F32, NULL, 2, values, 24, &tensor, error),
-          "shape is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_tensor_create(WEFT_F32, shape, 2, NULL, 24, &tensor, error),
-          "data is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_tensor_create(WEFT_F32, shape, 2, values, 24, NULL, error),
-          "own is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, create_tensor(WEFT_F32, shape, 9, values, 24, &tensor), "9 dimensions",
+          "at most 8");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_tensor_create(NULL, &tensor, error), "info is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, create_tensor(WEFT_F32, shape, 2, NULL, 24, &tensor), "data is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, create_tensor(WEFT_F32, shape, 2, values, 24, NULL), "own is null");
   EXPECT(tensor == UNTOUCHED(weft_tensor));
 }
 
@@ -100,6 +97,14 @@ static void optimizers_and_schedules_refuse(weft_model* model) {
   REFUSED(WEFT_INVALID_ARGUMENT,
           weft_optimizer_create(runtime, model, str("adamw"), str("{\"lr\": \"fast\"}"), &optimizer, error),
           "lr", "must be a number");
+  REFUSED(WEFT_NOT_FOUND,
+          weft_optimizer_create(runtime, model, str("sgd"),
+                                str("{\"groups\": [{\"parameters\": [\"*biases\"]}]}"), &optimizer, error),
+          "*biases");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_optimizer_create(runtime, model, str("sgd"), str("{\"groups\": [{\"parameters\": \"*\"}]}"),
+                                &optimizer, error),
+          "groups", "parameters");
   REFUSED(WEFT_INVALID_ARGUMENT,
           weft_optimizer_create(runtime, model, str("adamw"), str("{\"lr\": -1}"), &optimizer, error),
           "lr is -1");
@@ -168,6 +173,11 @@ static void data_refuses(weft_model* model) {
   EXPECT(data == UNTOUCHED(weft_data));
 }
 
+static void adapters_refuse(weft_model* model) {
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_model_adapt(NULL, str("{}"), error), "weft_model_adapt: model is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_model_adapt(model, str("{\"on\": \"wte\"}"), error), "operation");
+}
+
 static void boosters_refuse(weft_model* model) {
   weft_booster *booster = UNTOUCHED(weft_booster), *made = NULL;
   weft_job* job = UNTOUCHED(weft_job);
@@ -188,29 +198,22 @@ static void boosters_refuse(weft_model* model) {
           "booster");
   EXPECT(booster == UNTOUCHED(weft_booster));
 
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_booster_boost(NULL, model, NULL, NULL, NULL, NULL, &job, error),
-          "weft_booster_boost: booster is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, boost(NULL, model, NULL, &job), "weft_booster_boost: booster is null");
   made = make_booster(NULL, NULL);
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_booster_boost(made, NULL, NULL, NULL, NULL, NULL, &job, error),
-          "weft_booster_boost: model is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_booster_boost(made, model, NULL, NULL, NULL, NULL, NULL, error),
-          "weft_booster_boost: own is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, boost(made, NULL, NULL, &job), "weft_booster_boost: model is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, boost(made, model, NULL, NULL), "weft_booster_boost: own is null");
   const weft_criterion empty = {.struct_size = sizeof(empty)};
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_booster_boost(made, model, NULL, &empty, NULL, NULL, &job, error),
-          "weft_booster_boost", "criterion", "loss");
+  REFUSED(WEFT_INVALID_ARGUMENT, boost(made, model, &empty, &job), "weft_booster_boost", "criterion", "loss");
   /* The model was opened in fp32, the booster is for fp64. */
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_booster_boost(made, model, NULL, NULL, NULL, NULL, &job, error), "fp32",
-          "fp64");
+  REFUSED(WEFT_INVALID_ARGUMENT, boost(made, model, NULL, &job), "fp32", "fp64");
   weft_booster_destroy(made);
   weft_model* fp64 = NULL;
   OK(weft_model_open(runtime, str(place.config), str("{\"precision\": \"fp64\"}"), &fp64, error));
   made = make_booster("torch_dpp", NULL);
-  REFUSED(WEFT_NOT_FOUND, weft_booster_boost(made, fp64, NULL, NULL, NULL, NULL, &job, error), "torch_dpp",
-          "torch_ddp");
+  REFUSED(WEFT_NOT_FOUND, boost(made, fp64, NULL, &job), "torch_dpp", "torch_ddp");
   weft_booster_destroy(made);
   made = make_booster("torch_ddp", ", \"options\": {\"bucket_cap\": 1}");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_booster_boost(made, fp64, NULL, NULL, NULL, NULL, &job, error),
-          "bucket_cap", "bucket_cap_mb");
+  REFUSED(WEFT_INVALID_ARGUMENT, boost(made, fp64, NULL, &job), "bucket_cap", "bucket_cap_mb");
   weft_booster_destroy(made);
   weft_model_destroy(fp64);
   EXPECT(job == UNTOUCHED(weft_job));
@@ -220,9 +223,7 @@ static void a_model_is_boosted_once(void) {
   const test_options options = {.optimizer = "sgd", .hyper = "{\"lr\": 0.1}"};
   test_job first = make_job(&options);
   weft_job* second = NULL;
-  REFUSED(WEFT_FAILED_PRECONDITION,
-          weft_booster_boost(first.booster, first.model, NULL, NULL, NULL, NULL, &second, error),
-          "boosted already");
+  REFUSED(WEFT_FAILED_PRECONDITION, boost(first.booster, first.model, NULL, &second), "boosted already");
   destroy_job(&first);
 }
 
@@ -259,6 +260,7 @@ void test_objects(void) {
   OK(weft_model_open(runtime, str(place.config), str(""), &model, error));
   optimizers_and_schedules_refuse(model);
   data_refuses(model);
+  adapters_refuse(model);
   boosters_refuse(model);
   weft_model_destroy(model);
   a_model_is_boosted_once();

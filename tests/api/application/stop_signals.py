@@ -28,6 +28,11 @@ class StepResult(c.Structure):
                 ("auxiliary_loss", c.c_double), ("stop", c.c_uint32), ("reserved", c.c_uint32)]
 
 
+class BoostArguments(c.Structure):
+    _fields_ = [("struct_size", c.c_uint64)] + [
+        (name, c.c_void_p) for name in ("model", "optimizer", "data", "scheduler", "criterion")]
+
+
 def text(value):
     data = value.encode()
     return Str(data, len(data))
@@ -75,7 +80,8 @@ def train(weft, config, data, folder, steps):
     model = weft.make("weft_model_open", runtime, text(config), text(""))
     optimizer = weft.make("weft_optimizer_create", runtime, model, text("adamw"), text('{"lr": 0.001}'))
     loader = weft.make("weft_data_open", runtime, model, text(data), text('{"sequence_length": 64, "num_workers": 1}'))
-    job = weft.make("weft_booster_boost", booster, model, optimizer, None, loader, None)
+    arguments = BoostArguments(struct_size=c.sizeof(BoostArguments), model=model, optimizer=optimizer, data=loader)
+    job = weft.make("weft_booster_boost", booster, c.byref(arguments))
     result = StepResult(struct_size=c.sizeof(StepResult))
     before = facts()
     step(weft, job, result)

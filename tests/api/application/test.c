@@ -130,15 +130,43 @@ static test_batch batch_of(int seed, int64_t begin, int64_t end, int labels) {
   batch.rows = shape[0];
   batch.positions = kPositions;
   batch.ids = ids;
-  OK(weft_tensor_create(WEFT_I64, shape, 2, ids, (uint64_t)count * sizeof(int64_t), &batch.tensors[0],
-                        error));
-  OK(weft_tensor_create(WEFT_I64, shape, 2, wanted, (uint64_t)count * sizeof(int64_t), &batch.tensors[1],
-                        error));
+  OK(create_tensor(WEFT_I64, shape, 2, ids, (uint64_t)count * sizeof(int64_t), &batch.tensors[0]));
+  OK(create_tensor(WEFT_I64, shape, 2, wanted, (uint64_t)count * sizeof(int64_t), &batch.tensors[1]));
   batch.fields[0] = (weft_field){WEFT_STR("input_ids"), batch.tensors[0]};
   batch.fields[1] = (weft_field){WEFT_STR("labels"), batch.tensors[1]};
   free(all);
   free(wanted);
   return batch;
+}
+
+weft_fields fields_of(const weft_field* fields, uint64_t count) {
+  return (weft_fields){fields, count};
+}
+
+weft_status create_tensor(uint32_t dtype, const int64_t* shape, uint32_t ndim, const void* data,
+                          uint64_t size_bytes, weft_tensor** own) {
+  weft_tensor_info info = {
+      .struct_size = sizeof(info), .dtype = dtype, .ndim = ndim, .size_bytes = size_bytes};
+  info.data = data;
+  for (uint32_t d = 0; d < ndim && d < WEFT_MAX_DIMS; ++d) info.shape[d] = shape[d];
+  return weft_tensor_create(&info, own, error);
+}
+
+weft_status boost(weft_booster* booster, weft_model* model, const weft_criterion* criterion, weft_job** own) {
+  const weft_boost_arguments arguments = {
+      .struct_size = sizeof(arguments), .model = model, .criterion = criterion};
+  return weft_booster_boost(booster, &arguments, own, error);
+}
+
+weft_status execute_pipeline(weft_job* job, weft_fields batch, uint32_t backward, double* loss,
+                             const char* output, weft_tensor** own) {
+  const weft_pipeline_arguments arguments = {.struct_size = sizeof(arguments),
+                                             .batch = batch,
+                                             .output = str(output),
+                                             .own = own,
+                                             .loss = loss,
+                                             .backward = backward};
+  return weft_job_execute_pipeline(job, &arguments, error);
 }
 
 void write_file(const char* path, const char* text) {
@@ -189,8 +217,13 @@ test_job make_job(const test_options* options) {
                              &made.scheduler, error));
   if (options->data_options != NULL)
     OK(weft_data_open(runtime, made.model, str(place.text), str(options->data_options), &made.data, error));
-  OK(weft_booster_boost(made.booster, made.model, made.optimizer, options->criterion, made.data,
-                        made.scheduler, &made.job, error));
+  const weft_boost_arguments arguments = {.struct_size = sizeof(arguments),
+                                          .model = made.model,
+                                          .optimizer = made.optimizer,
+                                          .data = made.data,
+                                          .scheduler = made.scheduler,
+                                          .criterion = options->criterion};
+  OK(weft_booster_boost(made.booster, &arguments, &made.job, error));
   return made;
 }
 
@@ -206,7 +239,7 @@ void destroy_job(test_job* job) {
 double train_on(test_job* job, int seed) {
   test_batch batch = make_batch(seed, ALL_LABELS);
   weft_step_result step = {.struct_size = sizeof(step)};
-  OK(weft_job_train_step(job->job, batch.fields, 2, &step, error));
+  OK(weft_job_train_step(job->job, fields_of(batch.fields, 2), &step, error));
   destroy_batch(&batch);
   return step.loss;
 }
@@ -214,7 +247,7 @@ double train_on(test_job* job, int seed) {
 double loss_of(test_job* job, int seed) {
   test_batch batch = make_batch(seed, ALL_LABELS);
   double loss = 0;
-  OK(weft_job_evaluate(job->job, batch.fields, 2, &loss, error));
+  OK(weft_job_evaluate(job->job, fields_of(batch.fields, 2), &loss, error));
   destroy_batch(&batch);
   return loss;
 }

@@ -48,6 +48,14 @@ weft_str str(const char* text);
 const char* in_folder(const char* name);
 void write_file(const char* path, const char* text);
 
+/* Calls of functions that take structs, with an argument for each member. */
+weft_fields fields_of(const weft_field* fields, uint64_t count);
+weft_status create_tensor(uint32_t dtype, const int64_t* shape, uint32_t ndim, const void* data,
+                          uint64_t size_bytes, weft_tensor** own);
+weft_status boost(weft_booster* booster, weft_model* model, const weft_criterion* criterion, weft_job** own);
+weft_status execute_pipeline(weft_job* job, weft_fields batch, uint32_t backward, double* loss,
+                             const char* output, weft_tensor** own);
+
 /* This rank's part of a batch of 8 sequences of 16 tokens, drawn from `seed`. */
 typedef struct test_batch {
   int64_t rows, positions;

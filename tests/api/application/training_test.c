@@ -27,14 +27,14 @@ static void steps_on_batches_are_those_of_one_rank(void) {
   for (int i = 1; i <= kSteps; ++i) {
     test_batch batch = make_batch(i, SOME_LABELS);
     weft_step_result step = {.struct_size = sizeof(step)};
-    OK(weft_job_train_step(job.job, batch.fields, 2, &step, error));
+    OK(weft_job_train_step(job.job, fields_of(batch.fields, 2), &step, error));
     EXPECT(step.index == i);
     EXPECT(step.seconds > 0 && step.tokens_per_second > 0);
     record("train_step.loss", i, step.loss);
     record("train_step.norm", i, step.grad_norm);
     record("train_step.lr", i, step.lr);
     double loss = 0;
-    OK(weft_job_evaluate(job.job, batch.fields, 2, &loss, error));
+    OK(weft_job_evaluate(job.job, fields_of(batch.fields, 2), &loss, error));
     EXPECT(i == 1 || loss < step.loss); /* it has trained on this batch, first with a rate of almost 0 */
     record("evaluate.loss", i, loss);
     destroy_batch(&batch);
@@ -71,8 +71,8 @@ static void the_callers_own_loop_does_what_a_step_does(void) {
     test_batch batch = make_batch(i, SOME_LABELS);
     weft_step_result step = {.struct_size = sizeof(step)};
     double loss = 0, norm = 0;
-    OK(weft_job_train_step(whole.job, batch.fields, 2, &step, error));
-    OK(weft_job_backward(own.job, batch.fields, 2, 1, &loss, error));
+    OK(weft_job_train_step(whole.job, fields_of(batch.fields, 2), &step, error));
+    OK(weft_job_backward(own.job, fields_of(batch.fields, 2), 1, &loss, error));
     OK(weft_job_clip_grad_by_norm(own.job, 0.5, &norm, error));
     OK(weft_job_step(own.job, error));
     OK(weft_job_zero_grad(own.job, error));
@@ -95,8 +95,8 @@ static void backwards_add_up(void) {
     test_job job = make_job(&options);
     test_batch first = make_batch(1, SOME_LABELS), second = make_batch(2, SOME_LABELS);
     double loss = 0;
-    OK(weft_job_backward(job.job, first.fields, 2, synchronise, &loss, error));
-    OK(weft_job_backward(job.job, second.fields, 2, 1, &loss, error));
+    OK(weft_job_backward(job.job, fields_of(first.fields, 2), synchronise, &loss, error));
+    OK(weft_job_backward(job.job, fields_of(second.fields, 2), 1, &loss, error));
     OK(weft_job_clip_grad_by_norm(job.job, 1e9, &norms[synchronise], error));
     OK(weft_job_step(job.job, error));
     OK(weft_job_zero_grad(job.job, error));
@@ -116,7 +116,7 @@ static void clipping_by_value_limits_every_element(void) {
   test_job job = make_job(&options);
   test_batch batch = make_batch(1, ALL_LABELS);
   double loss = 0, norm = 0;
-  OK(weft_job_backward(job.job, batch.fields, 2, 1, &loss, error));
+  OK(weft_job_backward(job.job, fields_of(batch.fields, 2), 1, &loss, error));
   OK(weft_job_clip_grad_by_value(job.job, 1e-3, error));
   OK(weft_job_clip_grad_by_norm(job.job, 1e9, &norm, error));
   /* About 7000 elements of at most 1e-3 each. */
@@ -136,7 +136,7 @@ static void zeroed_gradients_change_nothing(void) {
   test_batch batch = make_batch(1, ALL_LABELS);
   double loss = 0;
   const double before = loss_of(&job, 1);
-  OK(weft_job_backward(job.job, batch.fields, 2, 1, &loss, error));
+  OK(weft_job_backward(job.job, fields_of(batch.fields, 2), 1, &loss, error));
   EXPECT_NEAR(loss, before, 1e-12);
   OK(weft_job_zero_grad(job.job, error));
   OK(weft_job_step(job.job, error));
@@ -159,20 +159,53 @@ static double cross_entropy(const weft_tensor_info* logits, const test_batch* ba
   return sum / (double)(batch->rows * (batch->positions - 1));
 }
 
+/* Those of "*bias" have a rate of zero: only they stay as they are. */
+static void groups_have_rates_of_their_own(void) {
+  const test_options still = {.optimizer = "sgd",
+                              .hyper = "{\"lr\": 0.5, \"groups\": [{\"parameters\": [\"*\"], \"lr\": 0}]}"};
+  const test_options biases = {
+      .optimizer = "sgd", .hyper = "{\"lr\": 0, \"groups\": [{\"parameters\": [\"*bias\"], \"lr\": 0.5}]}"};
+  test_job job = make_job(&still);
+  const double before = train_on(&job, 1);
+  EXPECT(train_on(&job, 1) == before);
+  destroy_job(&job);
+  job = make_job(&biases);
+  EXPECT(train_on(&job, 1) == before);
+  const double after = train_on(&job, 1);
+  EXPECT(after < before);
+  same_on_one_rank("groups", after);
+  destroy_job(&job);
+}
+
+static void a_booster_tells_its_place(void) {
+  test_job job = make_job(&(test_options){0});
+  weft_place found = {.struct_size = sizeof(found)};
+  OK(weft_booster_place(job.booster, &found, error));
+  EXPECT((int)found.rank == place.rank && (int)found.world_size == place.ranks);
+  EXPECT(found.data_rank == found.rank && found.data_size == found.world_size);
+  OK(weft_booster_finish_saving(job.booster, error));
+  weft_metric metric = {.struct_size = sizeof(metric)};
+  loss_of(&job, 1);
+  REFUSED(WEFT_OUT_OF_RANGE, weft_job_metric(job.job, 9, &metric, error), "9");
+  destroy_job(&job);
+}
+
 static void forward_gives_an_output_by_name(void) {
   test_job job = make_job(&(test_options){0});
   test_batch batch = make_batch(5, ALL_LABELS);
   weft_tensor* logits = NULL;
   weft_tensor_info info = {.struct_size = sizeof(info)};
-  OK(weft_job_forward(job.job, batch.fields, 1, WEFT_STR("logits"), &logits, error)); /* without labels */
+  OK(weft_job_forward(job.job, fields_of(batch.fields, 1), WEFT_STR("logits"), &logits,
+                      error)); /* without labels */
   OK(weft_tensor_describe(logits, &info, error));
   EXPECT(info.dtype == WEFT_F64 && info.ndim == 3);
   EXPECT(info.shape[0] == batch.rows && info.shape[1] == batch.positions && info.shape[2] == 256);
   same_on_one_rank("forward.logit", ((const double*)info.data)[0]);
   if (place.ranks == 1) EXPECT_NEAR(cross_entropy(&info, &batch), loss_of(&job, 5), 1e-12);
   weft_tensor_destroy(logits);
-  REFUSED(WEFT_NOT_FOUND, weft_job_forward(job.job, batch.fields, 1, WEFT_STR("logit"), &logits, error),
-          "logit", "logits");
+  REFUSED(WEFT_NOT_FOUND,
+          weft_job_forward(job.job, fields_of(batch.fields, 1), WEFT_STR("logit"), &logits, error), "logit",
+          "logits");
   destroy_batch(&batch);
   destroy_job(&job);
 }
@@ -188,17 +221,16 @@ static void pipelines_train_and_evaluate(void) {
     test_batch batch = make_rows(i, -first, rows - first);
     weft_tensor *logits = NULL, *evaluated = NULL;
     double loss = 0, before = 0;
-    OK(weft_job_execute_pipeline(job.job, batch.fields, 2, 0, &before, WEFT_STR("logits"), &evaluated,
-                                 error));
-    OK(weft_job_execute_pipeline(job.job, batch.fields, 2, 1, &loss, WEFT_STR("logits"), &logits, error));
+    OK(execute_pipeline(job.job, fields_of(batch.fields, 2), 0, &before, "logits", &evaluated));
+    OK(execute_pipeline(job.job, fields_of(batch.fields, 2), 1, &loss, "logits", &logits));
     EXPECT_NEAR(loss, before, 1e-12);
     EXPECT((logits != NULL) == is_last && (evaluated != NULL) == is_last);
     weft_tensor_destroy(logits);
     weft_tensor_destroy(evaluated);
-    OK(weft_job_forward(job.job, batch.fields, 1, WEFT_STR("logits"), &logits, error));
+    OK(weft_job_forward(job.job, fields_of(batch.fields, 1), WEFT_STR("logits"), &logits, error));
     EXPECT((logits != NULL) == is_last);
     weft_tensor_destroy(logits);
-    OK(weft_job_execute_pipeline(job.job, batch.fields, 2, 1, NULL, WEFT_STR(""), NULL, error));
+    OK(execute_pipeline(job.job, fields_of(batch.fields, 2), 1, NULL, "", NULL));
     OK(weft_job_step(job.job, error));
     OK(weft_job_zero_grad(job.job, error));
     record("execute_pipeline.loss", i, loss);
@@ -212,10 +244,10 @@ static void a_request_stops_every_rank(void) {
   test_job job = make_job(&kAdam);
   test_batch batch = make_batch(1, ALL_LABELS);
   weft_step_result step = {.struct_size = sizeof(step)};
-  OK(weft_job_train_step(job.job, batch.fields, 2, &step, error));
+  OK(weft_job_train_step(job.job, fields_of(batch.fields, 2), &step, error));
   EXPECT(step.stop == 0);
   if (place.rank + 1 == place.ranks) OK(weft_job_request_stop(job.job, error));
-  OK(weft_job_train_step(job.job, batch.fields, 2, &step, error));
+  OK(weft_job_train_step(job.job, fields_of(batch.fields, 2), &step, error));
   EXPECT(step.stop == 1);
   destroy_batch(&batch);
   destroy_job(&job);
@@ -232,7 +264,7 @@ static void signals_stop_the_job(void) {
   OK(weft_stop_signals_create(job.job, &signals, error));
   REFUSED(WEFT_FAILED_PRECONDITION, weft_stop_signals_create(job.job, &second, error), "stop signals");
   raise(SIGTERM);
-  OK(weft_job_train_step(job.job, batch.fields, 2, &step, error));
+  OK(weft_job_train_step(job.job, fields_of(batch.fields, 2), &step, error));
   EXPECT(step.stop == 1);
   OK(weft_stop_signals_agree(signals, &number, error));
   EXPECT(number == SIGTERM);
@@ -247,26 +279,27 @@ static void calls_refuse_null(test_job* job, test_batch* batch) {
   double value = 0;
   weft_field* const fields = batch->fields;
   REFUSED(WEFT_INVALID_ARGUMENT, weft_job_next(NULL, &step, error), "weft_job_next: job is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(NULL, fields, 2, &step, error),
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(NULL, fields_of(fields, 2), &step, error),
           "weft_job_train_step: job is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job->job, fields, 2, NULL, error),
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job->job, fields_of(fields, 2), NULL, error),
           "weft_job_train_step: out is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job->job, NULL, 2, &step, error),
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job->job, fields_of(NULL, 2), &step, error),
           "weft_job_train_step: batch is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_evaluate(NULL, fields, 2, &value, error),
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_evaluate(NULL, fields_of(fields, 2), &value, error),
           "weft_job_evaluate: job is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_evaluate(job->job, fields, 2, NULL, error),
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_evaluate(job->job, fields_of(fields, 2), NULL, error),
           "weft_job_evaluate: loss is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_forward(NULL, fields, 2, WEFT_STR("logits"), &tensor, error),
-          "weft_job_forward: job is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_forward(job->job, fields, 2, WEFT_STR("logits"), NULL, error),
-          "weft_job_forward: own is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(NULL, fields, 2, 1, &value, error),
-          "weft_job_backward: job is null");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job->job, fields, 2, 1, NULL, error),
-          "weft_job_backward: loss is null");
   REFUSED(WEFT_INVALID_ARGUMENT,
-          weft_job_execute_pipeline(NULL, fields, 2, 1, &value, WEFT_STR("logits"), &tensor, error),
+          weft_job_forward(NULL, fields_of(fields, 2), WEFT_STR("logits"), &tensor, error),
+          "weft_job_forward: job is null");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_job_forward(job->job, fields_of(fields, 2), WEFT_STR("logits"), NULL, error),
+          "weft_job_forward: own is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(NULL, fields_of(fields, 2), 1, &value, error),
+          "weft_job_backward: job is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job->job, fields_of(fields, 2), 1, NULL, error),
+          "weft_job_backward: loss is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, execute_pipeline(NULL, fields_of(fields, 2), 1, &value, "logits", &tensor),
           "weft_job_execute_pipeline: job is null");
   REFUSED(WEFT_INVALID_ARGUMENT, weft_job_clip_grad_by_norm(NULL, 1, &value, error),
           "weft_job_clip_grad_by_norm: job is null");
@@ -295,11 +328,10 @@ static void calls_refuse_wrong_values(void) {
   calls_refuse_null(&job, &batch);
   REFUSED(WEFT_FAILED_PRECONDITION, weft_job_next(job.job, &step, error), "has no data",
           "weft_job_train_step");
-  REFUSED(WEFT_FAILED_PRECONDITION, weft_job_train_step(idle.job, batch.fields, 2, &step, error),
+  REFUSED(WEFT_FAILED_PRECONDITION, weft_job_train_step(idle.job, fields_of(batch.fields, 2), &step, error),
           "optimizer");
   REFUSED(WEFT_FAILED_PRECONDITION,
-          weft_job_execute_pipeline(idle.job, batch.fields, 2, 1, &value, WEFT_STR(""), NULL, error),
-          "optimizer");
+          execute_pipeline(idle.job, fields_of(batch.fields, 2), 1, &value, "", NULL), "optimizer");
   REFUSED(WEFT_FAILED_PRECONDITION, weft_job_step(idle.job, error), "optimizer");
   REFUSED(WEFT_FAILED_PRECONDITION, weft_job_zero_grad(idle.job, error), "optimizer");
   REFUSED(WEFT_FAILED_PRECONDITION, weft_job_clip_grad_by_norm(idle.job, 1, &value, error), "optimizer");
@@ -310,36 +342,42 @@ static void calls_refuse_wrong_values(void) {
           "clip_grad_by_norm");
   REFUSED(WEFT_INVALID_ARGUMENT, weft_job_clip_grad_by_value(job.job, -1, error), "clip_grad_by_value",
           "positive");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job.job, batch.fields, 0, &step, error), "no fields");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job.job, batch.fields, 1, &step, error), "labels");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_evaluate(job.job, batch.fields, 1, &value, error), "labels");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job.job, fields_of(batch.fields, 0), &step, error),
+          "no fields");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job.job, fields_of(batch.fields, 1), &step, error),
+          "labels");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_evaluate(job.job, fields_of(batch.fields, 1), &value, error),
+          "labels");
 
   weft_field wrong[2] = {batch.fields[0], batch.fields[1]};
   wrong[1].name = WEFT_STR("label");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job.job, wrong, 2, 1, &value, error), "label", "labels");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job.job, fields_of(wrong, 2), 1, &value, error), "label",
+          "labels");
   wrong[1] = (weft_field){{NULL, 6}, batch.tensors[1]};
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job.job, wrong, 2, 1, &value, error), "weft_job_backward",
-          "no data");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job.job, fields_of(wrong, 2), 1, &value, error),
+          "weft_job_backward", "no data");
   wrong[1] = (weft_field){WEFT_STR("labels"), NULL};
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job.job, wrong, 2, 1, &value, error), "labels",
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job.job, fields_of(wrong, 2), 1, &value, error), "labels",
           "no tensor");
   wrong[1].tensor = other.tensors[1];
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job.job, wrong, 2, 1, &value, error), "labels", "samples");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_backward(job.job, fields_of(wrong, 2), 1, &value, error), "labels",
+          "samples");
 
   /* A program that knows less of the struct. */
   weft_step_result older;
   memset(&older, 0x55, sizeof(older));
   const double untouched = older.auxiliary_loss;
   older.struct_size = offsetof(weft_step_result, auxiliary_loss);
-  OK(weft_job_train_step(job.job, batch.fields, 2, &older, error));
+  OK(weft_job_train_step(job.job, fields_of(batch.fields, 2), &older, error));
   EXPECT(older.index == 1 && older.auxiliary_loss == untouched);
 
   /* A result that cannot be told is known before the step: nothing was trained. */
   const double before = loss_of(&job, 1);
   step.struct_size = 8;
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job.job, batch.fields, 2, &step, error),
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job.job, fields_of(batch.fields, 2), &step, error),
           "struct_size is 8");
-  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job.job, batch.fields, 2, NULL, error), "out is null");
+  REFUSED(WEFT_INVALID_ARGUMENT, weft_job_train_step(job.job, fields_of(batch.fields, 2), NULL, error),
+          "out is null");
   EXPECT(loss_of(&job, 1) == before);
   destroy_batch(&batch);
   destroy_batch(&other);
@@ -354,6 +392,8 @@ void test_training(void) {
   backwards_add_up();
   clipping_by_value_limits_every_element();
   zeroed_gradients_change_nothing();
+  groups_have_rates_of_their_own();
+  a_booster_tells_its_place();
   forward_gives_an_output_by_name();
   pipelines_train_and_evaluate();
   a_request_stops_every_rank();

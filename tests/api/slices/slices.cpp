@@ -5,20 +5,23 @@
 
 #include "weft/torch/strategy.hpp"
 
+using namespace weft::plugin;
+
 namespace {
 
-class Slices final : public weft::Strategy {
+class Slices final : public Strategy {
  public:
-  void configure(weft::Training& made) override {
-    data_ = made.communicator(1u << WEFT_AXIS_DATA);
-    const std::vector<weft::Parameter> parameters = made.parameters();
+  void configure(Training& made) override {
+    axes_ = made.axes("data");
+    data_ = made.communicator(axes_);
+    const std::vector<Parameter> parameters = made.parameters();
     int64_t total = 0;
-    for (const weft::Parameter& parameter : parameters) total += parameter.info().count;
+    for (const Parameter& parameter : parameters) total += parameter.info().count;
     const int64_t size = data_.size();
     const int64_t place = (data_.rank() + options.get<int64_t>("turn")) % size;
     const int64_t begin = total * place / size, end = total * (place + 1) / size;
     int64_t first = 0;
-    for (const weft::Parameter& parameter : parameters) {
+    for (const Parameter& parameter : parameters) {
       if (held_.size() * 2 > parameters.size()) {
         if (fails_in("dtype"))
           for (const Held& held : held_)
@@ -42,13 +45,13 @@ class Slices final : public weft::Strategy {
 
   // Several synchronised backwards may come before one step. Their gradients add up, and what an earlier one
   // has summed must count once in the next sum: one rank keeps it.
-  void begin_backward(const weft::Backward&) override {
+  void begin_backward(const Pass&) override {
     if (summed_ && data_.rank() != 0) forget();
     summed_ = false;
   }
 
-  void end_backward(const weft::Backward& backward) override {
-    if (!backward.synchronise) return;
+  void end_backward(const Pass& pass) override {
+    if (!pass.synchronise) return;
     for (const Held& held : held_) {
       if (held.parameter.info().frozen) continue;
       at::Tensor& gradient = held.parameter.gradient();
@@ -58,16 +61,16 @@ class Slices final : public weft::Strategy {
     summed_ = true;
   }
 
-  void publish(weft::ShardSink& sink) const override {
+  void publish(ShardSink& sink) const override {
     for (const Held& held : held_) {
       if (held.master.numel() == 0) continue;
       at::Tensor gradient = held.parameter.gradient();
       if (gradient.defined())
         gradient = gradient.view(-1).narrow(0, held.begin, held.master.numel()).to(held.master.scalar_type());
-      sink.shard(held.parameter, held.begin, held.master, gradient, 1u << WEFT_AXIS_DATA);
+      sink.shard(held.parameter, held.begin, held.master, gradient, axes_);
     }
   }
-  void values_changed() override {
+  void values_changed(uint32_t) override {
     if (fails_in("values_changed")) throw weft::Error(WEFT_INTERNAL, "slices: told to fail");
     for (const Held& held : held_) {
       held.working.zero_();
@@ -87,11 +90,12 @@ class Slices final : public weft::Strategy {
   bool fails_in(const char* place) const { return options.get<std::string>("fail") == place; }
 
   struct Held {
-    weft::Parameter parameter;
+    Parameter parameter;
     at::Tensor working, master;
     int64_t begin;
   };
-  weft::Communicator data_;
+  uint32_t axes_ = 0;
+  Communicator data_;
   std::vector<Held> held_;
   bool summed_ = false;  // whether the gradients are sums over the ranks
 };

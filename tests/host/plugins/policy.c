@@ -5,7 +5,7 @@
 #include <weft/shard_policy.h>
 
 #ifndef PLUGIN_ABI
-#define PLUGIN_ABI "0.1-1"
+#define PLUGIN_ABI "0.2-2"
 #endif
 #ifndef PLUGIN_TIER
 #define PLUGIN_TIER "c"
@@ -27,20 +27,20 @@ WEFT_PLUGIN_NOTE("id=" PLUGIN_ID "\nversion=" PLUGIN_VERSION "\ntier=" PLUGIN_TI
 void weft_test_function_that_is_nowhere(void);
 #endif
 
-static weft_status build(const weft_model_view* model, const weft_parallel* parallel,
-                         const weft_plan_builder* plan, weft_error* error) {
+static weft_status build(const weft_shard_policy* policy, weft_str name, const weft_model_view* model,
+                         const weft_parallel* parallel, const weft_plan_builder* plan, weft_error* error) {
   return WEFT_OK;
 }
 
-static const weft_shard_policy policy = {sizeof(weft_shard_policy), {"any", 3}, build};
+static const weft_shard_policy policy = {sizeof(weft_shard_policy), NULL, build};
 
-static const weft_shard_policy* find(weft_str name) {
+static const weft_shard_policy* find(const weft_shard_policy_factory* factory, weft_str name) {
   return &policy;
 }
 
 static const weft_shard_policy_factory factory = {sizeof(weft_shard_policy_factory), find};
 
-static const void* get_factory(weft_str id) {
+static const void* get_factory(const weft_plugin* plugin, weft_str id) {
   const char wanted[] = WEFT_FACTORY_SHARD_POLICY;
   uint64_t i;
   if (id.size != sizeof(wanted) - 1) return NULL;
@@ -50,9 +50,7 @@ static const void* get_factory(weft_str id) {
 }
 
 #ifndef NO_ENTRY
-static const weft_host* host;
-
-static weft_status init(weft_error* error) {
+static weft_status init(const weft_plugin* plugin, const weft_host* host, weft_error* error) {
 #ifdef CRASHING
   __builtin_trap();
 #endif
@@ -70,19 +68,18 @@ static weft_status init(weft_error* error) {
   return WEFT_OK;
 }
 
-static const weft_plugin plugin = {sizeof(weft_plugin), init, NULL, get_factory, NULL};
+static const weft_plugin plugin = {sizeof(weft_plugin), NULL, init, NULL, get_factory, NULL};
 
 WEFT_EXPORT weft_status weft_plugin_query_v1(const weft_query_request* request, weft_query_reply* reply,
                                              weft_error* error) {
   uint32_t agreed = 0;
-  weft_status status = weft_negotiate(request, WEFT_ABI_MINOR, &agreed, error);
+  weft_status status = weft_negotiate(request, WEFT_ABI_MINOR_OLDEST, &agreed, error);
   if (status != WEFT_OK) return status;
-  if (reply == NULL || reply->struct_size < sizeof(weft_query_reply)) return WEFT_INVALID_ARGUMENT;
+  if (reply == NULL || !WEFT_HAS_FIELD(reply, weft_query_reply, plugin)) return WEFT_INVALID_ARGUMENT;
 #ifdef REFUSING
   request->host->error_set(error, WEFT_FAILED_PRECONDITION, WEFT_STR("this machine has no quince"));
   return WEFT_FAILED_PRECONDITION;
 #endif
-  host = request->host;
   reply->struct_size = sizeof(weft_query_reply);
   reply->abi_minor = agreed;
   reply->tier = WEFT_TIER_C;

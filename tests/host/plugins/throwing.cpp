@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-WEFT_PLUGIN_NOTE("id=alpha\nversion=1.0.0\ntier=c\nabi=0.1-1\n");
+WEFT_PLUGIN_NOTE("id=alpha\nversion=1.0.0\ntier=c\nabi=0.2-2\n");
 
 weft_status weft_plugin_query_v1(const weft_query_request*, weft_query_reply*, weft_error*) {
   throw std::runtime_error("there is no quince");

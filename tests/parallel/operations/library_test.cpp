@@ -42,7 +42,7 @@ TEST(OperationLibrary, IsFoundByAPolicyInCThatAsksForIt) {
 TEST(OperationLibrary, IsToldToBeBrokenWhereAPolicyInCAsksForIt) {
   std::string identity;
   plan::ParallelSizes sizes;
-  sizes.jit_fused = false;
+  sizes.parallel_output = false;
   EXPECT_ERROR(make_plan(tiny_gpt2().module(), sizes, "asks", &identity), WEFT_INVALID_ARGUMENT,
                "policy \"asks\"",
                "has_operation: ", "operation \"test.unfinished/1\" has no install function");

@@ -205,31 +205,29 @@ TEST(BuildPlan, RefusesAPolicyThatIsNotDeterministic) {
   EXPECT_TELLS(ordered, "the policy is not deterministic");
 
   num_runs = 0;
-  const weft_shard_policy failing = {
-      sizeof(weft_shard_policy), WEFT_STR("invented"),
-      [](const weft_model_view*, const weft_parallel*, const weft_plan_builder*, weft_error*) -> weft_status {
-        return num_runs++ == 0 ? WEFT_OK : WEFT_INTERNAL;
-      }};
+  const Policy failing = {
+      "invented",
+      [](weft_str, const weft_model_view*, const weft_parallel*, const weft_plan_builder*,
+         weft_error*) -> weft_status { return num_runs++ == 0 ? WEFT_OK : WEFT_INTERNAL; }};
   EXPECT_TELLS(refusal(kModel, failing), "not deterministic");
 }
 
 TEST(BuildPlan, PassesOnWhatAPolicyRefuses) {
-  const weft_shard_policy refusing = {
-      sizeof(weft_shard_policy), WEFT_STR("invented"),
-      [](const weft_model_view*, const weft_parallel*, const weft_plan_builder*, weft_error*) -> weft_status {
-        return WEFT_UNIMPLEMENTED;
-      }};
+  const Policy refusing = {
+      "invented",
+      [](weft_str, const weft_model_view*, const weft_parallel*, const weft_plan_builder*,
+         weft_error*) -> weft_status { return WEFT_UNIMPLEMENTED; }};
   EXPECT_TELLS(refusal(kModel, refusing), "the policy failed with status 12 and no text");
 }
 
 TEST(BuildPlan, EndsAPolicyThatDoesNotEnd) {
-  const weft_shard_policy endless = {
-      sizeof(weft_shard_policy), WEFT_STR("invented"),
-      [](const weft_model_view*, const weft_parallel*, const weft_plan_builder* plan, weft_error* error) {
-        weft_status status = WEFT_OK;
-        while (status == WEFT_OK) status = plan->tie(plan->plan, WEFT_STR("a"), WEFT_STR("b"), error);
-        return status;
-      }};
+  const Policy endless = {"invented", [](weft_str, const weft_model_view*, const weft_parallel*,
+                                         const weft_plan_builder* plan, weft_error* error) {
+                            weft_status status = WEFT_OK;
+                            while (status == WEFT_OK)
+                              status = plan->tie(plan->plan, WEFT_STR("a"), WEFT_STR("b"), error);
+                            return status;
+                          }};
   const ModelDescription small = {"Small", "{}", {node("a", "Linear")}, {}};
   EXPECT_TELLS(refusal(small, endless), "more than 100000 calls; does the policy end?");
 }
@@ -256,15 +254,13 @@ TEST(BuildPlan, RefusesCallsThatBreakTheContractOfTheTable) {
 }
 
 TEST(BuildPlan, RefusesTablesAndDescriptionsThatAreIncomplete) {
-  weft_shard_policy table = policy([](const Call&) {});
-  table.struct_size = 8;
-  EXPECT_TELLS(refusal(kModel, table), "has no build function (struct_size 8");
-  table = policy([](const Call&) {});
-  table.build = nullptr;
-  EXPECT_TELLS(refusal(kModel, table), "has no build function");
-  table = policy([](const Call&) {});
-  table.name = {nullptr, 0};
-  EXPECT_TELLS(refusal(kModel, table), "is called \"\", which is no plain name");
+  const auto refused = [](const weft_shard_policy& table) {
+    return refusal_of([&] { policy_of(table, "invented"); });
+  };
+  const auto build = [](const weft_shard_policy*, weft_str, const weft_model_view*, const weft_parallel*,
+                        const weft_plan_builder*, weft_error*) -> weft_status { return WEFT_OK; };
+  EXPECT_TELLS(refused({8, nullptr, build}), "has no build function (struct_size 8");
+  EXPECT_TELLS(refused({sizeof(weft_shard_policy), nullptr, nullptr}), "has no build function");
 
   ModelDescription twice = kModel;
   twice.nodes.push_back(twice.nodes.front());

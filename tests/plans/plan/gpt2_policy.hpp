@@ -4,8 +4,8 @@
 
 namespace weft::plan::test {
 
-inline const weft_shard_policy& gpt2_policy() {
-  return compiled_policy(WEFT_STR("gpt2"));
+inline Policy gpt2_policy() {
+  return compiled_policy("gpt2");
 }
 
 }  // namespace weft::plan::test

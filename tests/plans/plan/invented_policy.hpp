@@ -50,14 +50,13 @@ inline weft_kv text(const char* key, const char* value) {
   return {borrow(key), WEFT_KIND_TEXT, 0, 0, 0, borrow(value)};
 }
 
-// Makes a policy called "invented" of a lambda without captures: void(const Call&).
+// Makes a policy called "invented" of a lambda: void(const Call&).
 template <class Body>
-weft_shard_policy policy(Body) {
-  static_assert(std::is_empty_v<Body>, "the table has no place for captures");
-  return {sizeof(weft_shard_policy), WEFT_STR("invented"),
-          [](const weft_model_view* model, const weft_parallel* parallel, const weft_plan_builder* plan,
-             weft_error* error) -> weft_status {
-            Body{}(Call{model, parallel, plan, error});
+Policy policy(Body body) {
+  return {"invented",
+          [body](weft_str, const weft_model_view* model, const weft_parallel* parallel,
+                 const weft_plan_builder* plan, weft_error* error) -> weft_status {
+            body(Call{model, parallel, plan, error});
             return WEFT_OK;
           }};
 }

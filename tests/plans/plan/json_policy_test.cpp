@@ -114,7 +114,7 @@ TEST(JsonPolicy, AppliesAnEntryIfAllItsConditionsHold) {
   for (const char* holds :
        {R"("if_module": "h.1.attn")", R"("unless_module": "h.2")", R"("if_config": {"n_head": 4})",
         R"("if_config": {"n_head": 4, "model_type": "gpt2"})", R"("unless_config": {"n_layer": 4})",
-        R"("if_parallel": {"tensor_size": 2, "flash_attention": true})",
+        R"("if_parallel": {"tensor_size": 2, "parallel_output": true})",
         R"("unless_parallel": {"tensor_size": 1})",
         R"("if_module": "wte", "unless_config": {"tie_word_embeddings": false})"})
     EXPECT_TRUE(applies(holds)) << holds;
@@ -122,7 +122,7 @@ TEST(JsonPolicy, AppliesAnEntryIfAllItsConditionsHold) {
        {R"("if_module": "h.2")", R"("if_module": "h.*")", R"("unless_module": "wte")",
         R"("if_config": {"n_head": 4, "model_type": "llama"})", R"("if_config": {"n_layer": 4})",
         R"("if_config": {"tie_word_embeddings": 1})", R"("unless_config": {"n_head": 4})",
-        R"("if_parallel": {"tensor_size": 1})", R"("unless_parallel": {"flash_attention": true})",
+        R"("if_parallel": {"tensor_size": 1})", R"("unless_parallel": {"parallel_output": true})",
         R"("if_module": "wte", "if_config": {"tie_word_embeddings": false})"})
     EXPECT_FALSE(applies(fails)) << fails;
 }
@@ -158,7 +158,7 @@ TEST(JsonPolicy, TellsEverythingThatIsWrongWithItsEntryNumber) {
     {"tie": ["a"]},
     {"require_divides": 3, "divisor": 2},
     {"on": "wte", "operation": "weft.embedding_vocab/1", "if_modul": "wte"},
-    {"on": "ln_f", "operation": "weft.layer_norm/1", "fused": "fused_normalisation"},
+    {"on": "ln_f", "operation": "weft.layer_norm/1", "fused": "parallel_outputs"},
     {"on": "ln_f", "operation": "weft.layer_norm/1", "fused": [1]},
     {"on": "ln_f", "operation": "weft.layer_norm/1", "fused": {"config": "a"}},
     {"reject": "no", "if_parallel": {"tensor": 1}},
@@ -176,7 +176,7 @@ TEST(JsonPolicy, TellsEverythingThatIsWrongWithItsEntryNumber) {
         "entry 9: \"tie\" is [\"a\"], must be [\"one parameter\", \"the other\"]",
         "entry 10: \"require_divides\" is an integer, must be a text",
         "entry 11: the key \"if_modul\" is unknown; did you mean \"if_module\"?",
-        "entry 12: \"fused_normalisation\" is no size or flag of the axes; did you mean \"fused_norm",
+        "entry 12: \"parallel_outputs\" is no size or flag of the axes; did you mean \"parallel_output\"?",
         "entry 13: \"fused\" is an array, must be a number, a flag, a text or {\"config\"",
         "entry 14: \"fused\" is {\"config\":\"a\"}, must be {\"config\": KEY, \"otherwise\": VALUE}",
         "entry 15: \"tensor\" is no size or flag of the axes",

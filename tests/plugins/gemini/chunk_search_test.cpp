@@ -8,7 +8,7 @@
 
 #include "support/expect_error.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 namespace {
 
@@ -132,4 +132,4 @@ TEST(ChunkSearch, ReportsSevenBillionParametersFromShapesAlone) {
   EXPECT_LT(search_chunks(sizes, 4, {.search_range_m = 256, .hidden_dim = 4096}).wasted, layout.wasted / 4);
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

@@ -10,7 +10,7 @@
 
 #include "gemini/trace.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 using Chunks = std::vector<size_t>;
 using Sizes = std::vector<int64_t>;
@@ -51,4 +51,4 @@ inline int64_t by_looking_ahead(const Trace& trace, const Sizes& sizes, int64_t 
                [&](const Chunks& candidates, size_t now) { return *trace.needed_last(candidates, now); });
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

@@ -21,11 +21,11 @@ constexpr int64_t kBlocks = 300, kManyChunks = kBlocks + 1, kElements = 32 * 32 
 constexpr int64_t kBytes = 4 * kElements;
 constexpr const char* kManyToy = R"("gated": false, "blocks": 300, "width": 32, "vocab": 32)";
 
-gemini::Trace trace() {
-  std::vector<gemini::Chunks> units = {{0}};
+plugin::gemini::Trace trace() {
+  std::vector<plugin::gemini::Chunks> units = {{0}};
   for (size_t i = 1; i <= kBlocks; ++i) units.push_back({i - 1, i});
   units.push_back({0});
-  return gemini::Trace(units, kManyChunks);
+  return plugin::gemini::Trace(units, kManyChunks);
 }
 
 JobOptions with(const std::string& more) {
@@ -85,7 +85,7 @@ WEFT_RANKS_TEST(ManyChunks, BringWhatLookingAheadBringsToTheByte, 1, 2) {
   world.communicator().barrier();
   const Measured unlimited = measure(world, with(R"("placement_policy": "auto")"));
   EXPECT_EQ(unlimited.brought, kManyChunks * kBytes / world.size());
-  const gemini::Sizes sizes(kManyChunks, kBytes);
+  const plugin::gemini::Sizes sizes(kManyChunks, kBytes);
   for (const int64_t room : {3, 150}) {
     SCOPED_TRACE(room);
     const AcceleratorLimit limit(4 * (room + 4) * kBytes);
@@ -93,7 +93,7 @@ WEFT_RANKS_TEST(ManyChunks, BringWhatLookingAheadBringsToTheByte, 1, 2) {
         with(fmt::format(R"("placement_policy": "auto", "memstats": "{}", "steady_cuda_cap_ratio": {})", file,
                          static_cast<double>(room) / static_cast<double>(4 * (room + 4)) + 1e-9));
     const Measured evicting = measure(world, options);
-    const int64_t moved = gemini::by_looking_ahead(trace(), sizes, room * kBytes) / 3;
+    const int64_t moved = plugin::gemini::by_looking_ahead(trace(), sizes, room * kBytes) / 3;
     EXPECT_GT(moved, kManyChunks * kBytes);
     EXPECT_EQ(evicting.brought, moved / world.size());
     EXPECT_EQ(evicting.gathered, moved / world.size() * (world.size() - 1));

@@ -12,7 +12,7 @@
 #include "plugins/gemini/eviction.hpp"
 #include "support/expect_error.hpp"
 
-namespace weft::gemini {
+namespace weft::plugin::gemini {
 
 namespace {
 
@@ -139,4 +139,4 @@ TEST(Placement, DividesByTheFractions) {
   }
 }
 
-}  // namespace weft::gemini
+}  // namespace weft::plugin::gemini

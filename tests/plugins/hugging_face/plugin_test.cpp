@@ -42,9 +42,9 @@ class PluginTable : public testing::Test {
     reply.struct_size = sizeof(reply);
     ASSERT_EQ(weft_plugin_query_v1(&asked, &reply, &error_), WEFT_OK);
     EXPECT_EQ(reply.tier, static_cast<uint32_t>(WEFT_TIER_C));
-    EXPECT_EQ(reply.plugin->get_factory(WEFT_STR("weft.factory.strategy/1")), nullptr);
+    EXPECT_EQ(reply.plugin->get_factory(reply.plugin, WEFT_STR("weft.factory.strategy/1")), nullptr);
     const auto* factory = static_cast<const weft_checkpoint_io_factory*>(
-        reply.plugin->get_factory(WEFT_STR(WEFT_FACTORY_CHECKPOINT_IO)));
+        reply.plugin->get_factory(reply.plugin, WEFT_STR(WEFT_FACTORY_CHECKPOINT_IO)));
     ASSERT_NE(factory, nullptr);
     EXPECT_EQ(factory->find(WEFT_STR("other")), nullptr);
     io_ = factory->find(WEFT_STR("hugging_face"));

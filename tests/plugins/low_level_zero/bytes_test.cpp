@@ -157,7 +157,7 @@ WEFT_RANKS_TEST(ExtraDpSize, SumsInsideGroupsFirst, 4) {
     EXPECT_EQ(sent.at("all_gather"), whole / 4 + whole / 2);
     // The embedding has a bucket to itself. Ranks 0, 1 are a group, and so are 2, 3.
     const int64_t group = world.rank() / 2, place = world.rank() % 2;
-    for (const Shard& shard : job.model.shared().bindings().publish()) {
+    for (const Shard& shard : job.model.shared().bindings().publish(WEFT_REASON_CHECK)) {
       if (shard.param->name != "wte.weight") continue;
       EXPECT_EQ(shard.begin, (2 * place + group) * shard.param->count() / 4);
     }

@@ -63,14 +63,14 @@ WEFT_RANKS_TEST(OverlapAllgather, GoesOnWhileValuesTravel, 2) {
   Job job = boost(world, toy(options), options);
   Bindings& bindings = job.model.shared().bindings();
   const Tensors initial = values_of(job);
-  for (const Shard& shard : bindings.publish()) at::Tensor(shard.value).add_(1);
+  for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK)) at::Tensor(shard.value).add_(1);
   const at::Tensor word = at::zeros({1});
   if (world.rank() == 0) {
-    bindings.values_changed();
+    bindings.values_changed(WEFT_REASON_UPDATE);
     world.communicator().send(word, 1, 7).wait();
   } else {
     world.communicator().recv(word, 0, 7).wait();
-    bindings.values_changed();
+    bindings.values_changed(WEFT_REASON_UPDATE);
   }
   job.evaluate(toy_batch(2, 1));  // every unit goes forward, and so has its values
   Tensors expected = initial;
@@ -78,8 +78,8 @@ WEFT_RANKS_TEST(OverlapAllgather, GoesOnWhileValuesTravel, 2) {
   expect_equal(values_of(job), expected);
   // Two updates without a forward between.
   for (const double more : {1, 2}) {
-    for (const Shard& shard : bindings.publish()) at::Tensor(shard.value).add_(more);
-    bindings.values_changed();
+    for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK)) at::Tensor(shard.value).add_(more);
+    bindings.values_changed(WEFT_REASON_UPDATE);
   }
   job.evaluate(toy_batch(2, 1));
   for (auto& [name, value] : expected) value = value + 1 + 2;

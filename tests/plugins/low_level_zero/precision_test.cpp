@@ -26,7 +26,7 @@ TEST_P(Precision, KeepsMastersInSingle) {
     for (const char* keys : {"", "\"extra_dp_size\": 1, \"overlap_allgather\": true"}) {
       Job job = boost(world, toy(options(), "\"frozen\": 1"), options(keys), "adamw");
       for (int64_t step = 0; step < 3; ++step) job.train_step(own_part(toy_batch(6, step), world));
-      for (const Shard& shard : job.model.shared().bindings().publish())
+      for (const Shard& shard : job.model.shared().bindings().publish(WEFT_REASON_CHECK))
         EXPECT_EQ(shard.value.scalar_type(), shard.param->frozen ? dtype : at::kFloat) << shard.param->name;
       const Tensors values = values_of(job);
       for (const auto& [name, master] : published_values(job)) {

@@ -18,7 +18,7 @@ Tensors gathered(const Job& job, at::Tensor Shard::*part) {
   Bindings& bindings = job.model.shared().bindings();
   Tensors whole;
   for (const auto& param : bindings.params()) whole[param->name] = at::zeros(param->shape, at::kDouble);
-  for (const Shard& shard : bindings.publish()) {
+  for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK)) {
     if (!(shard.*part).defined()) continue;
     const at::Tensor& all = whole.at(shard.param->name);
     for_each_box(shard.param->cut, shard.begin + shard.counted_begin, shard.counted_count,
@@ -330,11 +330,11 @@ void expect_rules_without_masters(const JobOptions& without, const JobOptions& w
       };
       Job rounded = make(with_masters), job = make(without);
       for (int64_t step = 0; step < 4; ++step) {
-        for (const Shard& shard : rounded.model.shared().bindings().publish()) {
+        for (const Shard& shard : rounded.model.shared().bindings().publish(WEFT_REASON_CHECK)) {
           ASSERT_EQ(shard.value.scalar_type(), at::kFloat);
           at::Tensor(shard.value).copy_(shard.value.to(precision_dtype(without.precision)));
         }
-        for (const Shard& shard : job.model.shared().bindings().publish())
+        for (const Shard& shard : job.model.shared().bindings().publish(WEFT_REASON_CHECK))
           ASSERT_EQ(shard.value.scalar_type(), precision_dtype(without.precision));
         expect_equal(published_values(job), published_values(rounded));
         const Batch batch = own_part(toy_batch(7, step), world);

@@ -1,4 +1,4 @@
-// On the SDK alone: its classes and the engine's have the same names.
+// On the SDK alone.
 #include "plugins/torch_ddp/layout.hpp"
 
 #include <ATen/ATen.h>
@@ -13,14 +13,16 @@ const void* training_services(weft_str id);  // the engine's
 
 namespace test {
 
+using namespace plugin;
+
 namespace {
 
 int64_t capacity = 0;
 std::vector<std::vector<std::string>>* result = nullptr;
 
-class LayoutStrategy final : public sdk_v0::Strategy {
+class LayoutStrategy final : public plugin::Strategy {
  public:
-  void configure(sdk_v0::Training& made) override {
+  void configure(plugin::Training& made) override {
     parameters_ = made.parameters();
     for (const Parameter& parameter : parameters_) {
       const at::Tensor storage = at::empty({parameter.info().count});

@@ -128,7 +128,7 @@ WEFT_RANKS_TEST(NoSync, ReducesNothingAndShardGradOpKeepsWhatItGathered, 2) {
   kept.training->run_step({batch});
   EXPECT_EQ(kept.collectives(), Lines{});
   // The values change: what was gathered is of no use.
-  kept.training->bindings().values_changed();
+  kept.training->bindings().values_changed(WEFT_REASON_UPDATE);
   kept.training->run_step({batch});
   EXPECT_EQ(kept.collectives(), kForward);
   kept.forget();

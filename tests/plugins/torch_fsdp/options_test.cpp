@@ -90,7 +90,7 @@ TEST(MixedPrecision, CastsBuffers) {
 WEFT_RANKS_TEST(IgnoredModules, AreHeldWholeAndSummed, 2, 3) {
   const int64_t ranks = world.size();
   Job job = boost_toy(world, R"({"ignored_modules": ["wte", "blocks.1.linear"]})");
-  for (const Shard& shard : job.model.shared().bindings().publish())
+  for (const Shard& shard : job.model.shared().bindings().publish(WEFT_REASON_CHECK))
     if (shard.param->name == "wte.weight" || shard.param->name.starts_with("blocks.1.linear")) {
       EXPECT_EQ(shard.count, shard.param->count());
     }
@@ -118,7 +118,7 @@ WEFT_RANKS_TEST(SyncModuleStates, TakesThoseOfRankZero, 2, 4) {
     seeded.booster.seed = static_cast<int64_t>(seed);
     const Traced traced = trace(ranks, module, options, seeded);
     std::vector<Range> ranges;
-    for (const Shard& shard : traced.training->bindings().publish())
+    for (const Shard& shard : traced.training->bindings().publish(WEFT_REASON_CHECK))
       ranges.push_back({shard.param->name, shard.begin, shard.value.clone()});
     return std::pair(std::move(ranges), module->scale().item<double>());
   };

@@ -58,23 +58,23 @@ const weft_comm_services* listening() {
 const weft_strategy_api* listened() {
   static weft_strategy_api table;
   table = *plugin;
-#define WEFT_LISTEN(slot)                                                        \
-  table.slot = [](weft_strategy* strategy, weft_unit* unit, weft_error* error) { \
-    hooks.push_back(#slot " " + std::string(view(model->unit_name(unit))));      \
-    return plugin->slot(strategy, unit, error);                                  \
+#define WEFT_LISTEN(slot)                                                                               \
+  table.slot = [](weft_strategy* strategy, weft_unit* unit, const weft_pass* pass, weft_error* error) { \
+    hooks.push_back(#slot " " + std::string(view(model->unit_name(unit))));                             \
+    return plugin->slot(strategy, unit, pass, error);                                                   \
   }
   WEFT_LISTEN(before_forward);
   WEFT_LISTEN(after_forward);
   WEFT_LISTEN(before_backward);
   WEFT_LISTEN(after_backward);
 #undef WEFT_LISTEN
-  table.begin_backward = [](weft_strategy* strategy, const weft_backward_info* info, weft_error* error) {
+  table.begin_backward = [](weft_strategy* strategy, const weft_pass* pass, weft_error* error) {
     hooks.push_back("begin_backward");
-    return plugin->begin_backward(strategy, info, error);
+    return plugin->begin_backward(strategy, pass, error);
   };
-  table.end_backward = [](weft_strategy* strategy, const weft_backward_info* info, weft_error* error) {
+  table.end_backward = [](weft_strategy* strategy, const weft_pass* pass, weft_error* error) {
     hooks.push_back("end_backward");
-    return plugin->end_backward(strategy, info, error);
+    return plugin->end_backward(strategy, pass, error);
   };
   return &table;
 }
@@ -97,8 +97,9 @@ void load() {
   reply.struct_size = sizeof(reply);
   ErrorSink error;
   error.check(query(&request, &reply, error));
-  const void* const factory = reply.plugin->get_factory(borrow(WEFT_FACTORY_STRATEGY));
-  plugin = static_cast<const weft_strategy_factory*>(factory)->find(borrow("torch_fsdp"));
+  const auto* const factory = static_cast<const weft_strategy_factory*>(
+      reply.plugin->get_factory(reply.plugin, borrow(WEFT_FACTORY_STRATEGY)));
+  plugin = factory->find(factory, borrow("torch_fsdp"));
 }
 
 Options complete(const std::string& given) {

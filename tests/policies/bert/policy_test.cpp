@@ -22,8 +22,8 @@ constexpr const char* kClasses[] = {"BertModel",
                                     "BertForMultipleChoice",
                                     "BertForQuestionAnswering"};
 
-const weft_shard_policy& policy() {
-  return compiled_policy(WEFT_STR("bert"));
+Policy policy() {
+  return compiled_policy("bert");
 }
 
 ModelDescription describe(std::string_view architecture = "BertForMaskedLM") {

@@ -14,8 +14,8 @@ constexpr const char* kSmall =
 constexpr const char* kClasses[] = {"BloomModel", "BloomForCausalLM", "BloomForSequenceClassification",
                                     "BloomForTokenClassification", "BloomForQuestionAnswering"};
 
-const weft_shard_policy& policy() {
-  return compiled_policy(WEFT_STR("bloom"));
+Policy policy() {
+  return compiled_policy("bloom");
 }
 
 ModelDescription describe(const Config& config, std::string_view architecture = "BloomForCausalLM") {

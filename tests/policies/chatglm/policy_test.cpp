@@ -14,8 +14,8 @@ constexpr const char* kSmall =
         "add_bias_linear": true})";
 constexpr const char* kFused = "encoder.layers.1.self_attention.query_key_value.weight";
 
-const weft_shard_policy& policy() {
-  return compiled_policy(WEFT_STR("chatglm"));
+Policy policy() {
+  return compiled_policy("chatglm");
 }
 
 ModelDescription describe(const Config& config,

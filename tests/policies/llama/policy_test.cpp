@@ -11,8 +11,8 @@ constexpr const char* kSmall =
     R"({"vocab_size": 101, "hidden_size": 24, "intermediate_size": 32, "num_attention_heads": 8,
         "num_key_value_heads": 4, "head_dim": 6, "num_hidden_layers": 2, "num_labels": 3})";
 
-const weft_shard_policy& policy() {
-  return compiled_policy(WEFT_STR("llama"));
+Policy policy() {
+  return compiled_policy("llama");
 }
 
 ModelDescription describe(const Config& config, std::string_view architecture = "LlamaForCausalLM") {

@@ -15,8 +15,8 @@ constexpr const char* kSmall =
 constexpr const char* kClasses[] = {"OPTModel", "OPTForCausalLM", "OPTForSequenceClassification",
                                     "OPTForQuestionAnswering"};
 
-const weft_shard_policy& policy() {
-  return compiled_policy(WEFT_STR("opt"));
+Policy policy() {
+  return compiled_policy("opt");
 }
 
 ModelDescription describe(const Config& config, std::string_view architecture = "OPTForCausalLM") {

@@ -7,8 +7,8 @@
 namespace weft::plan::test {
 namespace {
 
-const weft_shard_policy& policy() {
-  return compiled_policy(WEFT_STR("qwen3"));
+Policy policy() {
+  return compiled_policy("qwen3");
 }
 
 // `heads` of keys; an empty text leaves the key out.

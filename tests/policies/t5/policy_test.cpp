@@ -12,8 +12,8 @@ constexpr const char* kSmall =
         "num_decoder_layers": 3, "num_labels": 3})";
 constexpr const char* kGeneration = "T5ForConditionalGeneration";
 
-const weft_shard_policy& policy() {
-  return compiled_policy(WEFT_STR("t5"));
+Policy policy() {
+  return compiled_policy("t5");
 }
 
 Config small() {

@@ -10,8 +10,8 @@ namespace {
 
 constexpr const char* kClasses[] = {"ViTModel", "ViTForImageClassification", "ViTForMaskedImageModeling"};
 
-const weft_shard_policy& policy() {
-  return compiled_policy(WEFT_STR("vit"));
+Policy policy() {
+  return compiled_policy("vit");
 }
 
 Config small() {

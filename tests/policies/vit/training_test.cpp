@@ -45,7 +45,7 @@ TEST(VitTraining, DropsTheSameEmbeddingsOnTensorParallelRanks) {
       Job job = boost(world, tiny_vit(dropping, "fp64"), laid_out(split, "fp64"));
       job.accumulate_gradients(vit_batch(dropping, 3, 1));
       int64_t found = 0;
-      for (const Shard& shard : job.model.shared().bindings().publish()) {
+      for (const Shard& shard : job.model.shared().bindings().publish(WEFT_REASON_CHECK)) {
         const std::string name = shard.param->name;
         if (name != "vit.embeddings.cls_token" && name != "vit.embeddings.position_embeddings") continue;
         ++found;

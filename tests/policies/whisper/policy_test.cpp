@@ -14,8 +14,8 @@ constexpr const char* kWhisperGeneration = "WhisperForConditionalGeneration";
 constexpr const char* kWhisperClassifier = "WhisperForAudioClassification";
 constexpr const char* kClasses[] = {"WhisperModel", kWhisperGeneration, kWhisperClassifier};
 
-const weft_shard_policy& policy() {
-  return compiled_policy(WEFT_STR("whisper"));
+Policy policy() {
+  return compiled_policy("whisper");
 }
 
 Config small() {

@@ -9,11 +9,17 @@ namespace weft::test {
 
 namespace {
 
+weft_mesh mesh_of(const std::array<uint32_t, axis::kCount>& size) {
+  weft_mesh mesh;
+  mesh.size = size;
+  return mesh;
+}
+
 // A tensor axis laid out in two dimensions.
 WEFT_RANKS_TEST(Mesh, LaysATensorAxisOutInTwoDimensions, 4) {
-  weft_mesh sizes{sizeof(weft_mesh), {1, 1, 1, 4, 1, 2, 2, 1}};
+  weft_mesh sizes = mesh_of({1, 1, 1, 4, 1, 2, 2, 1});
   const Mesh mesh(sizes, world, "test", 1);
-  constexpr Axes kRow = 1u << WEFT_AXIS_TENSOR_ROW, kColumn = 1u << WEFT_AXIS_TENSOR_COLUMN;
+  constexpr Axes kRow = 1u << axis::kTensorRow, kColumn = 1u << axis::kTensorColumn;
   const auto rank = static_cast<uint32_t>(world.rank());
   EXPECT_EQ(mesh.open_axes(), kRow | kColumn);
   EXPECT_EQ(mesh.open_axes(joined(Mesh::tensor(), Mesh::samples())), kRow | kColumn);
@@ -21,8 +27,8 @@ WEFT_RANKS_TEST(Mesh, LaysATensorAxisOutInTwoDimensions, 4) {
   EXPECT_EQ(mesh.groups(), (std::vector<Axes>{0, kRow, kColumn, kRow | kColumn}));
   EXPECT_EQ(mesh.place(Mesh::tensor()).size, 4u);
   EXPECT_EQ(mesh.place(Mesh::tensor()).rank, rank);
-  EXPECT_EQ(mesh.coordinate(WEFT_AXIS_TENSOR), rank);
-  EXPECT_EQ(mesh.place(1u << WEFT_AXIS_TENSOR).size, 4u);  // stands for its sub-axes
+  EXPECT_EQ(mesh.coordinate(axis::kTensor), rank);
+  EXPECT_EQ(mesh.place(1u << axis::kTensor).size, 4u);  // stands for its sub-axes
   EXPECT_EQ(mesh.place(kRow).rank, rank / 2);
   EXPECT_EQ(mesh.place(kColumn).rank, rank % 2);
   EXPECT_EQ(mesh.along(world, kColumn).size(), 2);
@@ -39,7 +45,7 @@ WEFT_RANKS_TEST(Mesh, LaysATensorAxisOutInTwoDimensions, 4) {
 
 // Experts live on data-parallel ranks, so the gradient of an expert is summed over fewer axes than others.
 WEFT_RANKS_TEST(Mesh, CountsRanksOfDifferentExpertsAsDataParallel, 4) {
-  weft_mesh sizes{sizeof(weft_mesh), {1, 2, 1, 1, 2, 1, 1, 1}};
+  weft_mesh sizes = mesh_of({1, 2, 1, 1, 2, 1, 1, 1});
   const Mesh mesh(sizes, world, "test", 1);
   EXPECT_EQ(mesh.data_size(), 4u);
   EXPECT_EQ(mesh.data_rank(), static_cast<uint32_t>(world.rank()));
@@ -54,7 +60,7 @@ WEFT_RANKS_TEST(Mesh, CountsRanksOfDifferentExpertsAsDataParallel, 4) {
 
 // Two stages of two ranks that share their sequences. Every stage may run the last unit.
 WEFT_RANKS_TEST(Mesh, ChoosesOneRankOfThoseThatKnowTheSame, 4) {
-  weft_mesh sizes{sizeof(weft_mesh), {2, 1, 2, 1, 1, 1, 1, 1}};
+  weft_mesh sizes = mesh_of({2, 1, 2, 1, 1, 1, 1, 1});
   const Mesh mesh(sizes, world, "test", 2);
   const bool first_stage = mesh.place(Mesh::stages()).rank == 0, first_positions = mesh.sequence_rank() == 0;
   EXPECT_TRUE(mesh.speaks_for(Fact::kLoss));  // of its own positions
@@ -65,7 +71,7 @@ WEFT_RANKS_TEST(Mesh, ChoosesOneRankOfThoseThatKnowTheSame, 4) {
 
 // Two data-parallel ranks, two stages and two tensor-parallel ranks, numbered either way.
 WEFT_RANKS_TEST(Mesh, NumbersRanksWithSamplesOrStagesOutside, 8) {
-  weft_mesh sizes{sizeof(weft_mesh), {2, 1, 2, 2, 1, 1, 1, 1}};
+  weft_mesh sizes = mesh_of({2, 1, 2, 2, 1, 1, 1, 1});
   const auto rank = static_cast<uint32_t>(world.rank());
   const uint32_t slow = rank / 4, fast = rank / 2 % 2, tensor = rank % 2;
   for (const RankOrder order : {RankOrder::kSamplesOutside, RankOrder::kStagesOutside}) {
@@ -73,9 +79,9 @@ WEFT_RANKS_TEST(Mesh, NumbersRanksWithSamplesOrStagesOutside, 8) {
     SCOPED_TRACE(stages_outside);
     const Mesh mesh(sizes, world, "test", 1, order);
     const uint32_t data = stages_outside ? fast : slow, stage = stages_outside ? slow : fast;
-    EXPECT_EQ(mesh.coordinate(WEFT_AXIS_DATA), data);
-    EXPECT_EQ(mesh.coordinate(WEFT_AXIS_PIPELINE), stage);
-    EXPECT_EQ(mesh.coordinate(WEFT_AXIS_TENSOR), tensor);
+    EXPECT_EQ(mesh.coordinate(axis::kData), data);
+    EXPECT_EQ(mesh.coordinate(axis::kStages), stage);
+    EXPECT_EQ(mesh.coordinate(axis::kTensor), tensor);
     EXPECT_EQ(mesh.data_rank(), data);
     EXPECT_EQ(mesh.place(Mesh::stages()).rank, stage);
     EXPECT_EQ(mesh.place(joined(Mesh::samples(), Mesh::stages())).rank, 2 * slow + fast);
@@ -103,7 +109,7 @@ WEFT_RANKS_TEST(Mesh, NumbersRanksWithSamplesOrStagesOutside, 8) {
     const Mesh usual(sizes, world, "test", 1);
     EXPECT_EQ(mesh.layout() == usual.layout(), !stages_outside);
   }
-  const weft_mesh only_stages{sizeof(weft_mesh), {1, 1, 4, 2, 1, 1, 1, 1}};
+  const weft_mesh only_stages = mesh_of({1, 1, 4, 2, 1, 1, 1, 1});
   EXPECT_EQ(Mesh(only_stages, world, "test", 1, RankOrder::kStagesOutside).layout(),
             Mesh(only_stages, world, "test", 1).layout());
 }

@@ -13,11 +13,13 @@
 
 namespace weft::test {
 
+using namespace plugin;
+
 namespace {
 
 std::vector<std::string> collectives;
 
-constexpr uint32_t kSampleAxes = 1u << WEFT_AXIS_DATA | 1u << WEFT_AXIS_REPLICA;
+constexpr uint32_t kSampleAxes = 1u << axis::kData | 1u << axis::kReplica;
 
 const at::Tensor& of(const weft_at_tensor* handle) {
   return *reinterpret_cast<const at::Tensor*>(handle);
@@ -77,6 +79,11 @@ const weft_model_services kModel = {
     &param_read,
     &param_bind,
     [](weft_param* param) { return reinterpret_cast<const weft_at_tensor*>(&param->tensor); },
+    [](weft_param* param) { return reinterpret_cast<const weft_at_tensor*>(&param->tensor.grad()); },
+    [](weft_param* param, const weft_at_tensor* gradient, weft_error*) {
+      param->tensor.mutable_grad() = gradient == nullptr ? at::Tensor() : of(gradient);
+      return WEFT_OK;
+    },
     [](weft_training* t) { return static_cast<uint32_t>(t->buffers.size()); },
     [](weft_training*, uint32_t) { return str("buffer"); },
     [](weft_training* t, uint32_t index) {
@@ -101,14 +108,24 @@ const weft_memory_services kMemory = {
       return WEFT_OK;
     }};
 
+weft_status axes_of(weft_training*, weft_str name, uint32_t* out, weft_error*) {
+  constexpr const char* kNames[] = {"data",    "replica",    "stages",        "tensor",
+                                    "experts", "tensor.row", "tensor.column", "tensor.depth"};
+  const auto* const found = std::find(std::begin(kNames), std::end(kNames), text(name));
+  if (text(name) != "samples" && found == std::end(kNames)) return WEFT_NOT_FOUND;
+  *out = found == std::end(kNames) ? kSampleAxes : 1u << (found - std::begin(kNames));
+  return WEFT_OK;
+}
+
 const weft_comm_services kComm = {
     sizeof(weft_comm_services),
+    &axes_of,
     [](weft_training* t, uint32_t axes) {
       current = t;
-      return (axes & 1u << WEFT_AXIS_DATA) != 0      ? &t->data
-             : (axes & 1u << WEFT_AXIS_REPLICA) != 0 ? &t->replicas
-             : (axes & 1u << WEFT_AXIS_TENSOR) != 0  ? &t->tensor
-                                                     : &t->alone;
+      return (axes & 1u << axis::kData) != 0      ? &t->data
+             : (axes & 1u << axis::kReplica) != 0 ? &t->replicas
+             : (axes & 1u << axis::kTensor) != 0  ? &t->tensor
+                                                  : &t->alone;
     },
     [](weft_comm* comm) { return comm->rank; },
     [](weft_comm* comm) { return comm->size; },
@@ -139,12 +156,7 @@ const weft_comm_services kComm = {
     nullptr,
     nullptr,
     [](weft_work*, weft_error*) { return WEFT_OK; },
-    [](weft_work*) {},
-    [](weft_training*, weft_str group, uint32_t* out, weft_error*) {
-      if (text(group) != "samples") return WEFT_NOT_FOUND;
-      *out = kSampleAxes;
-      return WEFT_OK;
-    }};
+    [](weft_work*) {}};
 
 const weft_publish_services kPublish = {
     sizeof(weft_publish_services), [](weft_shard_sink* sink, const weft_shard* shard, weft_error*) {
@@ -173,11 +185,13 @@ const weft_pool_services kPools = {
 
 const void* extension(weft_str id) {
   static const weft_step_services step{};
+  static const weft_mesh_services mesh{};
   const std::string name = text(id);
   if (name == WEFT_MODEL_SERVICES) return &kModel;
   if (name == WEFT_MEMORY_SERVICES) return &kMemory;
   if (name == WEFT_COMM_SERVICES) return &kComm;
   if (name == WEFT_STEP_SERVICES) return &step;
+  if (name == WEFT_MESH_SERVICES) return &mesh;
   if (name == WEFT_PUBLISH_SERVICES) return &kPublish;
   return name == WEFT_POOL_SERVICES ? &kPools : nullptr;
 }

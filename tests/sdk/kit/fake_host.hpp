@@ -41,6 +41,11 @@ struct weft_shard_sink {
 
 namespace weft::test {
 
+// The axes of its mesh.
+namespace axis {
+enum : uint32_t { kData, kReplica, kStages, kTensor, kExperts, kTensorRow };
+}  // namespace axis
+
 // The value that the host gives element `index` of a parameter.
 float initial_value(const weft_param& param, int64_t index);
 

@@ -12,6 +12,8 @@
 
 namespace weft::test {
 
+using namespace plugin;
+
 namespace {
 
 using Names = std::vector<std::string>;
@@ -27,10 +29,17 @@ void give_gradient(weft_param& param, float factor) {
   param.tensor.mutable_grad() = at::full({param.count}, factor);
 }
 
+Pass one_micro_batch(bool synchronise) {
+  Pass pass;
+  pass.num_micros = 1;
+  pass.synchronise = synchronise;
+  return pass;
+}
+
 // One backward: the gradient of parameter i is i + 1; those in `unused` get none.
 void run_backward(kit::DataAxis& axis, weft_training& training, bool synchronise = true,
                   const std::vector<size_t>& unused = {}) {
-  axis.begin({0, 1, synchronise});
+  axis.begin(one_micro_batch(synchronise));
   for (size_t i = training.params.size(); i-- > 0;) {
     if (std::count(unused.begin(), unused.end(), i) == 0) {
       give_gradient(training.params[i], static_cast<float>(i + 1));
@@ -43,7 +52,7 @@ void run_backward(kit::DataAxis& axis, weft_training& training, bool synchronise
 
 std::vector<weft_shard_sink::Record> publish(const kit::DataAxis& axis) {
   weft_shard_sink records;
-  ShardSink sink(&records);
+  ShardSink sink(&records, WEFT_REASON_CHECK);
   axis.publish(sink);
   return records.records;
 }
@@ -155,7 +164,7 @@ TEST_F(Kit, ZeroRedundancyRefusesNoSyncInStageTwo) {
   weft_training training = model_of({2}, 0, 2);
   kit::ZeroRedundancy axis(zero_options(2), "zero_stage");
   axis.configure(Training(&training));
-  EXPECT_ERROR(axis.begin({0, 1, false}), WEFT_FAILED_PRECONDITION, "no_sync", "zero_stage 2",
+  EXPECT_ERROR(axis.begin(one_micro_batch(false)), WEFT_FAILED_PRECONDITION, "no_sync", "zero_stage 2",
                "use zero_stage 1");
 }
 
@@ -177,7 +186,7 @@ TEST_F(Kit, ZeroRedundancySumsTheGradientsThatThisRankOwns) {
       kit::ZeroRedundancy axis(zero_options(stage), "stage");
       axis.configure(Training(&training));
       for (int64_t repeat = 1; repeat <= stage; ++repeat) {
-        axis.begin({0, 1, true});
+        axis.begin(one_micro_batch(true));
         give_gradient(training.params[0], 3);
         axis.ready(Parameter(training.params.data()));
         axis.end();
@@ -199,7 +208,7 @@ TEST_F(Kit, ZeroRedundancySumsTheGradientsThatThisRankOwns) {
 TEST_F(Kit, ZeroRedundancySumsOverEveryAxisThatAParameterNames) {
   weft_training training = model_of({64, 64}, 1, 2);
   training.tensor = {1, 2};
-  training.params[1].more_gradient_axes = 1u << WEFT_AXIS_TENSOR | 1u << WEFT_AXIS_TENSOR_ROW;
+  training.params[1].more_gradient_axes = 1u << axis::kTensor | 1u << axis::kTensorRow;
   kit::ZeroRedundancy axis(zero_options(2), "stage");
   axis.configure(Training(&training));
   run_backward(axis, training);
@@ -208,11 +217,11 @@ TEST_F(Kit, ZeroRedundancySumsOverEveryAxisThatAParameterNames) {
   EXPECT_EQ(records[0].begin, 48);
   EXPECT_EQ(records[0].value.numel(), 16);
   expect_all(records[0].gradient, 2 * 2 * 2, "the gradient over four ranks");
-  EXPECT_NE(records[0].axes & 1u << WEFT_AXIS_TENSOR, 0u);
+  EXPECT_NE(records[0].axes & 1u << axis::kTensor, 0u);
   EXPECT_EQ(records[1].begin, 32);
   EXPECT_EQ(records[1].value.numel(), 32);
   expect_all(records[1].gradient, 1 * 2, "the gradient over two ranks");
-  EXPECT_EQ(records[1].axes & 1u << WEFT_AXIS_TENSOR, 0u);
+  EXPECT_EQ(records[1].axes & 1u << axis::kTensor, 0u);
 }
 
 TEST_F(Kit, ZeroRedundancyGathersUpdatedValues) {
@@ -229,8 +238,7 @@ TEST_F(Kit, FlatShardsHaveMemoryWhileTheyAreGathered) {
   weft_training training = model_of({4, 2}, 1, 2);
   kit::FlatShard shard;
   for (weft_param& param : training.params) shard.add(Parameter(&param));
-  shard.close({Communicator(&training.data), Communicator(&training.alone), 1u << WEFT_AXIS_DATA},
-              at::kFloat);
+  shard.close({Communicator(&training.data), Communicator(&training.alone), 1u << axis::kData}, at::kFloat);
   EXPECT_EQ(training.params[0].tensor.storage().nbytes(), 0u);
   shard.gather();
   EXPECT_EQ(training.params[0].tensor.storage().nbytes(), 6 * sizeof(float));
@@ -246,14 +254,16 @@ TEST_F(Kit, FlatShardsHaveMemoryWhileTheyAreGathered) {
   shard.release();
   EXPECT_EQ(training.params[0].tensor.storage().nbytes(), 0u);
   weft_shard_sink records;
-  shard.publish(ShardSink(&records));
+  shard.publish(ShardSink(&records, WEFT_REASON_CHECK));
   ASSERT_EQ(records.records.size(), 2u);
   EXPECT_EQ(records.records[0].begin, 3);
   for (const auto& record : records.records) expect_all(record.gradient, 2, record.param->name);
 }
 
 TEST_F(Kit, EstimatesAreOfTheFormulas) {
-  const std::vector<weft_param_shape> params = {{64, 0, 0, 0, 0}, {32, 1, 1, 1, 0}};
+  const weft_param_shape trained = {sizeof(weft_param_shape), 64, 0, 0, 0, 0};
+  const weft_param_shape frozen = {sizeof(weft_param_shape), 32, 1, 1, 1, 0};
+  const std::vector<const weft_param_shape*> params = {&trained, &frozen};
   weft_job_shape job{sizeof(weft_job_shape), params.data(), 2, 2, 4, 4, 2, 4, 0};
   weft_job_estimate whole{}, zero{};
   kit::WholeGradients({.views = true}, {}).estimate(4, job, whole);

@@ -82,7 +82,7 @@ TEST_F(Auxiliary, LossesReachTheGradientsOnce) {
       // The strategy frees the layers' parameters after the step, so compare the published gradients.
       Job job = boost(one_rank(), toy(options, kBalance), options);
       EXPECT_NEAR(job.accumulate_gradients(batch), expected.loss + expected.balance, 1e-10);
-      for (const Shard& shard : job.model.shared().bindings().publish())
+      for (const Shard& shard : job.model.shared().bindings().publish(WEFT_REASON_CHECK))
         EXPECT_TRUE(is_near(shard.gradient, expected.gradients.at(shard.param->name).flatten(), 1e-10))
             << shard.param->name;
     }
@@ -166,7 +166,7 @@ TEST_F(Auxiliary, LossesAreAnOutputInALoopOfTheCallersOwn) {
   const at::Tensor loss =
       bindings.model().loss(outputs, batch)[0].sum / bindings.model().counts(batch)[0].count;
   training.backward(loss + outputs.at("aux_loss"));
-  for (const Shard& shard : bindings.publish())
+  for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK))
     EXPECT_TRUE(is_near(shard.gradient, expected.gradients.at(shard.param->name).flatten(), 1e-10))
         << shard.param->name;
 }

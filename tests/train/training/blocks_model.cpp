@@ -163,9 +163,8 @@ void add(plan::Plan& plan, const std::string& path, std::vector<plan::PlannedPar
 plan::PlannedParameter planned_block(const Mesh& mesh) {
   using Model = BlocksModel;
   plan::PlannedParameter weight{.name = "weight", .shape = {Model::kInputs, Model::kHidden}};
-  const bool square = mesh.size(WEFT_AXIS_TENSOR_ROW) > 1;
-  weight.partition_axes =
-      square ? joined(1u << WEFT_AXIS_TENSOR_ROW, 1u << WEFT_AXIS_TENSOR_COLUMN) : Mesh::tensor();
+  const bool square = mesh.size(axis::kTensorRow) > 1;
+  weight.partition_axes = square ? joined(1u << axis::kTensorRow, 1u << axis::kTensorColumn) : Mesh::tensor();
   std::vector<std::vector<Run>> rows = {{{0, Model::kInputs}}};
   if (square) rows = {{{0, 3}, {6, 2}}, {{3, 3}}};
   for (const std::vector<Run>& own : rows)

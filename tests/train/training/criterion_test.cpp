@@ -11,13 +11,13 @@ namespace weft::test {
 namespace {
 
 // The mean of the squares of the logits, and its gradient by hand.
-weft_status mean_of_squares(void*, const weft_field* outputs, uint64_t num_outputs, const weft_field*,
-                            uint64_t, double* loss, weft_tensor** gradients, weft_error*) {
-  for (uint64_t i = 0; i < num_outputs; ++i) {
-    if (view(outputs[i].name) != "logits") continue;
-    const at::Tensor& logits = outputs[i].tensor->tensor;
-    *loss = logits.to(at::kDouble).square().mean().item<double>();
-    gradients[i] = new weft_tensor{logits * (2.0 / static_cast<double>(logits.numel()))};
+weft_status mean_of_squares(void*, const weft_loss_arguments* arguments, weft_error*) {
+  const weft_fields& outputs = arguments->outputs;
+  for (uint64_t i = 0; i < outputs.size; ++i) {
+    if (view(outputs.data[i].name) != "logits") continue;
+    const at::Tensor& logits = outputs.data[i].tensor->tensor;
+    *arguments->loss = logits.to(at::kDouble).square().mean().item<double>();
+    arguments->gradients[i] = new weft_tensor{logits * (2.0 / static_cast<double>(logits.numel()))};
   }
   return WEFT_OK;
 }
@@ -76,16 +76,13 @@ TEST(CriterionInC, KeepsItsLossInDoublePrecision) {
 
 TEST(CriterionInC, IsRefusedWithoutAFittingGradient) {
   const State outputs = {{"logits", at::ones({2, 2}).set_requires_grad(true)}};
-  const auto none = [](void*, const weft_field*, uint64_t, const weft_field*, uint64_t, double*,
-                       weft_tensor**, weft_error*) -> weft_status { return WEFT_OK; };
-  const auto narrow = [](void*, const weft_field*, uint64_t, const weft_field*, uint64_t, double*,
-                         weft_tensor** gradients, weft_error*) -> weft_status {
-    gradients[0] = new weft_tensor{at::ones({2})};
+  const auto none = [](void*, const weft_loss_arguments*, weft_error*) -> weft_status { return WEFT_OK; };
+  const auto narrow = [](void*, const weft_loss_arguments* arguments, weft_error*) -> weft_status {
+    arguments->gradients[0] = new weft_tensor{at::ones({2})};
     return WEFT_OK;
   };
-  const auto failing = [](void*, const weft_field*, uint64_t, const weft_field*, uint64_t, double*,
-                          weft_tensor** gradients, weft_error* error) -> weft_status {
-    gradients[0] = new weft_tensor{at::ones({2})};
+  const auto failing = [](void*, const weft_loss_arguments* arguments, weft_error* error) -> weft_status {
+    arguments->gradients[0] = new weft_tensor{at::ones({2})};
     weft_error_set(error, WEFT_OUT_OF_RANGE, borrow("no such label"));
     return WEFT_OUT_OF_RANGE;
   };

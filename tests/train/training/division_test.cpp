@@ -24,7 +24,7 @@ struct Division {
   ExpertLayout experts;
 };
 
-constexpr Axes kData = 1u << WEFT_AXIS_DATA, kExpert = 1u << WEFT_AXIS_EXPERT;
+constexpr Axes kData = 1u << axis::kData, kExpert = 1u << axis::kExperts;
 
 constexpr const char* kHybrid = R"({"sharding_strategy": "HYBRID_SHARD", "hybrid_shard_size": 2})";
 
@@ -80,7 +80,7 @@ Tensors whole(const Job& job, at::Tensor Shard::*part) {
   Bindings& bindings = job.model.shared().bindings();
   Tensors tensors;
   for (const auto& param : bindings.params()) tensors[param->name] = at::zeros(param->shape, at::kDouble);
-  for (const Shard& shard : bindings.publish()) {
+  for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK)) {
     if (!(shard.*part).defined()) continue;
     const at::Tensor& tensor = tensors.at(shard.param->name);
     for_each_box(shard.param->cut, shard.begin + shard.counted_begin, shard.counted_count,

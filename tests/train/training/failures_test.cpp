@@ -66,7 +66,7 @@ TEST_P(FailingHook, ReachesTheCallerAndEndsTheTrainingAlone) {
   for (const auto& use : std::vector<std::function<void()>>{
            [&] { training->run_step({toy_batch(4, 1)}); }, [&] { training->run_forward({toy_batch(4, 1)}); },
            [&] { training->forward(toy_batch(4, 1)); }, [&] { optimizer.step(); },
-           [&] { optimizer.zero_grad(); }, [&] { training->bindings().publish(); }})
+           [&] { optimizer.zero_grad(); }, [&] { training->bindings().publish(WEFT_REASON_CHECK); }})
     EXPECT_ERROR(use(), WEFT_FAILED_PRECONDITION, "recorder", "earlier step", "no memory left", "checkpoint");
   expect_a_later_job_works();
 }
@@ -105,7 +105,7 @@ TEST(FailingStrategy, IsNamedWhenItsMeshOrScheduleOrRecordsFail) {
   Recorder later;
   const auto training = make_training(launch(), make_toy(), later);
   later.publish = kFails;
-  EXPECT_ERROR(training->bindings().publish(), WEFT_ABORTED, "recorder: no more");
+  EXPECT_ERROR(training->bindings().publish(WEFT_REASON_CHECK), WEFT_ABORTED, "recorder: no more");
   Recorder schedule;
   schedule.run_step = kFails;
   const auto driven = make_training(launch(), make_toy(), schedule);
@@ -155,7 +155,7 @@ WEFT_RANKS_TEST(FailingStrategyOnOneRank, EndsTheUpdateOfAll, 2) {
 WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItsMeshesDiffer, 2) {
   Recorder recorder;
   recorder.describe_mesh = [&](weft_mesh* mesh) {
-    if (world.rank() == 1) std::swap(mesh->size[WEFT_AXIS_DATA], mesh->size[WEFT_AXIS_REPLICA]);
+    if (world.rank() == 1) std::swap(mesh->size[axis::kData], mesh->size[axis::kReplica]);
   };
   EXPECT_ERROR(make_training(world, make_toy(), recorder), WEFT_INTERNAL, "recorder", "mesh is 2 x 1 x 1",
                "on rank 0, but 1 x 2 x 1", "on rank 1");
@@ -211,7 +211,7 @@ WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItDoesNotPublishEachElementOnce, 1,
   expect_refusal([](weft_shard& shard) { return shard.count = 35, true; }, 35);
   if (world.size() == 1) return;
   // One is whole on both ranks but published as split; the other is split but published as whole.
-  expect_refusal([](weft_shard& shard) { return shard.partition_axes = 1u << WEFT_AXIS_DATA, true; }, 72);
+  expect_refusal([](weft_shard& shard) { return shard.partition_axes = 1u << axis::kData, true; }, 72);
   expect_refusal(
       [&](weft_shard& shard) {
         shard.begin = world.rank() * 18;
@@ -224,7 +224,7 @@ WEFT_RANKS_TEST(LyingStrategy, IsRefusedWhereItDoesNotPublishEachElementOnce, 1,
   recorder.publish = [&](weft_shard_sink* sink) {
     publish_with(recorder, sink, [](weft_shard& shard) {
       shard.count = 18;
-      shard.partition_axes = 1u << WEFT_AXIS_DATA;
+      shard.partition_axes = 1u << axis::kData;
       return true;
     });
   };
@@ -238,7 +238,8 @@ TEST(LyingStrategy, IsRefusedWhenItsRangesChange) {
   recorder.publish = [&](weft_shard_sink* sink) {
     publish_with(recorder, sink, [](weft_shard& shard) { return shard.count = 35, true; });
   };
-  EXPECT_ERROR(training->bindings().publish(), WEFT_INTERNAL, "recorder", "ranges are", "not change");
+  EXPECT_ERROR(training->bindings().publish(WEFT_REASON_CHECK), WEFT_INTERNAL, "recorder", "ranges are",
+               "not change");
 }
 
 TEST(FailingStrategy, LeavesNoHooksOnTheModel) {

@@ -29,7 +29,7 @@ TrainingOptions in_stages(uint32_t size) {
 std::shared_ptr<Training> make_stage(const World& world, uint32_t size, Recorder& recorder,
                                      const std::string& keys = "") {
   recorder.describe_mesh = [&world](weft_mesh* mesh) {
-    mesh->size[WEFT_AXIS_DATA] = static_cast<uint32_t>(world.size()) / mesh->size[WEFT_AXIS_PIPELINE];
+    mesh->size[axis::kData] = static_cast<uint32_t>(world.size()) / mesh->size[axis::kStages];
   };
   return make_training(world, make_toy(keys), recorder, in_stages(size));
 }
@@ -55,7 +55,7 @@ WEFT_RANKS_TEST(HeldStage, IsRefusedWhereItCannotBeMade, 4) {
   EXPECT_ERROR(make_stage(world, 4, recorder, R"("blocks": 1)"), WEFT_INVALID_ARGUMENT,
                "ToyModel has 3 units", "pp_size 4", "set pp_size to 3 or less");
   EXPECT_ERROR(make_stage(world, 3, recorder), WEFT_INVALID_ARGUMENT, "pp_size is 3", "the 4 ranks");
-  recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_PIPELINE] = 1; };
+  recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[axis::kStages] = 1; };
   EXPECT_ERROR(make_training(world, make_toy(), recorder, in_stages(2)), WEFT_INTERNAL, "describe_mesh",
                "axis of 1");
   recorder.run_step = [](weft_step*) {};
@@ -66,7 +66,7 @@ WEFT_RANKS_TEST(HeldStage, IsAllThatAStrategySees, 2, 4) {
   Recorder recorder;
   const auto training = make_stage(world, 2, recorder);
   weft_training* const t = recorder.training;
-  const uint32_t stage = t->mesh().coordinate(WEFT_AXIS_PIPELINE);
+  const uint32_t stage = t->mesh().coordinate(axis::kStages);
   ASSERT_EQ(t->stages().virtual_stages(), 2u);
   const uint32_t begin = t->stages().begin(stage), end = t->stages().end(stage);
 
@@ -86,7 +86,7 @@ WEFT_RANKS_TEST(HeldStage, IsAllThatAStrategySees, 2, 4) {
     for (uint32_t u = 0; u < info.first_unit; ++u)
       EXPECT_FALSE(services.param_used_by(param, services.unit(t, u)));
     EXPECT_EQ(info.across_stages, param->name == "wte.weight" ? 1u : 0u);
-    EXPECT_NE(info.partition_axes >> WEFT_AXIS_PIPELINE & 1, 0u);
+    EXPECT_NE(info.partition_axes >> axis::kStages & 1, 0u);
   }
   uint32_t held = 0;
   for (const auto& param : t->params()) {
@@ -115,7 +115,7 @@ class NotingSource final : public ParameterSource {
 
 WEFT_RANKS_TEST(HeldStage, ReadsItsParametersAlone, 2) {
   Recorder recorder;
-  recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 1; };
+  recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[axis::kData] = 1; };
   const auto source = std::make_shared<NotingSource>();
   const auto training = make_training(world, make_toy(), recorder, in_stages(2), {}, source);
   std::set<std::string> own;
@@ -144,14 +144,14 @@ WEFT_RANKS_TEST(HeldStage, IsCountedOnceOverAllRanks, 2, 4) {
   const auto training = make_stage(world, 2, recorder);
   weft_training* const t = recorder.training;
   std::vector<int64_t> own(t->params().size());
-  for (const Shard& shard : t->publish()) own[shard.param->index] += shard.counted_count;
+  for (const Shard& shard : t->publish(WEFT_REASON_CHECK)) own[shard.param->index] += shard.counted_count;
   const at::Tensor counted = at::tensor(own, at::kLong);
   world.communicator().all_reduce(counted).wait();
   for (const auto& param : t->params())
     EXPECT_EQ(counted[param->index].item<int64_t>(), elements_of(*param)) << param->name;
   t->check_replicas(Bindings::Origin::kBoosted);
   weft_param* const tied = t->find_param("head.weight");
-  if (t->mesh().coordinate(WEFT_AXIS_PIPELINE) == 1) tied->tensor.detach().add_(1);
+  if (t->mesh().coordinate(axis::kStages) == 1) tied->tensor.detach().add_(1);
   EXPECT_ERROR(t->check_replicas(Bindings::Origin::kTrained), WEFT_INTERNAL, "wte.weight", "same elements");
 }
 
@@ -160,8 +160,8 @@ void run_backward(Hooks& hooks, weft_param& param, double factor, bool synchroni
                   const std::function<void()>& send = {}) {
   std::vector<at::Tensor> roots;
   if (factor != 0) roots.push_back((param.tensor * factor).sum());
-  const weft_backward_info info{sizeof(info), 0, 1, synchronise, 0};
-  hooks.backward(roots, std::vector<at::Tensor>(roots.size()), info, hooks.make_record(), send);
+  const weft_pass pass = param.bindings->pass(WEFT_PASS_TRAINING, 0, 1, synchronise);
+  hooks.backward(roots, std::vector<at::Tensor>(roots.size()), pass, hooks.make_record(), send);
 }
 
 WEFT_RANKS_TEST(SharedGradients, AreReadyOnceTheSumIsComplete, 2, 4) {
@@ -171,7 +171,7 @@ WEFT_RANKS_TEST(SharedGradients, AreReadyOnceTheSumIsComplete, 2, 4) {
   weft_param* const tied = t->find_param("wte.weight");
   recorder.sums = false;
   Hooks hooks(*t);
-  const bool first = t->mesh().coordinate(WEFT_AXIS_PIPELINE) == 0;
+  const bool first = t->mesh().coordinate(axis::kStages) == 0;
   recorder.events.clear();
   run_backward(hooks, *tied, first ? 1 : 10, false);
   run_backward(hooks, *tied, first ? 2 : 0, false);  // the other stage does not use it

@@ -172,7 +172,7 @@ WEFT_RANKS_TEST(PipelineModels, SkipTheUpdateAfterAnOverflowOnOneStage, 2) {
       const Tensors before = published_values(job);
       job.accumulate_gradients(gpt2_batch(4, 1));
       if (bindings.mesh().place(Mesh::stages()).rank == stage) {
-        for (const Shard& shard : bindings.publish()) {
+        for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK)) {
           if (!shard.gradient.defined() || shard.counted_count == 0) continue;
           at::Tensor(shard.gradient).fill_(std::numeric_limits<double>::infinity());
           break;

@@ -15,7 +15,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<Shard> published(const Job& job) {
-  return job.model.shared().bindings().publish();
+  return job.model.shared().bindings().publish(WEFT_REASON_CHECK);
 }
 
 Tensors masters_of(const Job& job) {

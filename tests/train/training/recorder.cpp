@@ -25,15 +25,17 @@ std::string unit_event(const char* hook, weft_unit* unit) {
   return fmt::format("{} {}", hook, unit->unit->name());
 }
 
-std::string backward_event(const char* hook, const weft_backward_info& info) {
-  return fmt::format("{} {} of {}{}", hook, info.index, info.count, info.synchronise ? " synchronised" : "");
+std::string backward_event(const char* hook, const weft_pass& pass) {
+  return fmt::format("{} {} of {}{}", hook, pass.micro, pass.num_micros,
+                     pass.synchronise ? " synchronised" : "");
 }
 
 }  // namespace
 
 Recorder::Recorder() {
   api_.struct_size = sizeof(api_);
-  api_.create = [](const weft_strategy_arguments* arguments, weft_strategy** own, weft_error* error) {
+  api_.create = [](const weft_strategy_api*, const weft_strategy_arguments* arguments, weft_strategy** own,
+                   weft_error* error) {
     return guarded(error, [&] {
       making->world_size = arguments->world_size;
       making->note("create");
@@ -44,7 +46,7 @@ Recorder::Recorder() {
   api_.describe_mesh = [](weft_strategy* s, weft_mesh* mesh, weft_error* error) {
     return guarded(error, [&] {
       self(s).note("describe_mesh");
-      mesh->size[WEFT_AXIS_DATA] = self(s).world_size;
+      mesh->size[axis::kData] = self(s).world_size;
       if (self(s).describe_mesh) self(s).describe_mesh(mesh);
     });
   };
@@ -55,28 +57,28 @@ Recorder::Recorder() {
       self(s).configure ? self(s).configure(training) : self(s).bind_whole(training);
     });
   };
-  api_.before_forward = [](weft_strategy* s, weft_unit* unit, weft_error* error) {
+  api_.before_forward = [](weft_strategy* s, weft_unit* unit, const weft_pass*, weft_error* error) {
     return guarded(error, [&] { self(s).note(unit_event("before_forward", unit)); });
   };
-  api_.after_forward = [](weft_strategy* s, weft_unit* unit, weft_error* error) {
+  api_.after_forward = [](weft_strategy* s, weft_unit* unit, const weft_pass*, weft_error* error) {
     return guarded(error, [&] { self(s).note(unit_event("after_forward", unit)); });
   };
-  api_.before_backward = [](weft_strategy* s, weft_unit* unit, weft_error* error) {
+  api_.before_backward = [](weft_strategy* s, weft_unit* unit, const weft_pass*, weft_error* error) {
     return guarded(error, [&] { self(s).note(unit_event("before_backward", unit)); });
   };
-  api_.after_backward = [](weft_strategy* s, weft_unit* unit, weft_error* error) {
+  api_.after_backward = [](weft_strategy* s, weft_unit* unit, const weft_pass*, weft_error* error) {
     return guarded(error, [&] { self(s).note(unit_event("after_backward", unit)); });
   };
-  api_.gradient_ready = [](weft_strategy* s, weft_param* param, weft_error* error) {
+  api_.gradient_ready = [](weft_strategy* s, weft_param* param, const weft_pass*, weft_error* error) {
     return guarded(error, [&] { self(s).note("gradient_ready " + param->name); });
   };
-  api_.begin_backward = [](weft_strategy* s, const weft_backward_info* info, weft_error* error) {
-    return guarded(error, [&] { self(s).note(backward_event("begin_backward", *info)); });
+  api_.begin_backward = [](weft_strategy* s, const weft_pass* pass, weft_error* error) {
+    return guarded(error, [&] { self(s).note(backward_event("begin_backward", *pass)); });
   };
-  api_.end_backward = [](weft_strategy* s, const weft_backward_info* info, weft_error* error) {
-    return guarded(error, [&] { self(s).end_backward(*info); });
+  api_.end_backward = [](weft_strategy* s, const weft_pass* pass, weft_error* error) {
+    return guarded(error, [&] { self(s).end_backward(*pass); });
   };
-  api_.publish = [](weft_strategy* s, weft_shard_sink* sink, weft_error* error) {
+  api_.publish = [](weft_strategy* s, uint32_t, weft_shard_sink* sink, weft_error* error) {
     return guarded(error, [&] {
       if (self(s).publish) return self(s).publish(sink);
       for (weft_param* param : self(s).training->own_params()) {
@@ -94,7 +96,7 @@ Recorder::Recorder() {
       }
     });
   };
-  api_.values_changed = [](weft_strategy* s, weft_error* error) {
+  api_.values_changed = [](weft_strategy* s, uint32_t, weft_error* error) {
     return guarded(error, [&] { self(s).note("values_changed"); });
   };
   api_.zero_gradients = [](weft_strategy* s, weft_error* error) {
@@ -132,10 +134,10 @@ void Recorder::bind_whole(weft_training* made) {
 }
 
 // Sums the gradients of whole parameters in their order.
-void Recorder::end_backward(const weft_backward_info& info) {
-  note(backward_event("end_backward", info));
-  if (!sums || !info.synchronise) return;
-  weft_comm* const data = comm_services().comm(training, 1u << WEFT_AXIS_DATA);
+void Recorder::end_backward(const weft_pass& pass) {
+  note(backward_event("end_backward", pass));
+  if (!sums || !pass.synchronise) return;
+  weft_comm* const data = comm_services().comm(training, 1u << axis::kData);
   if (comm_services().size(data) == 1) return;
   for (const weft_param* param : training->own_params()) {
     if (param->frozen) continue;
@@ -201,14 +203,15 @@ std::shared_ptr<Training> make_single(std::shared_ptr<nn::Model> model, Training
 
 std::map<std::string, at::Tensor> gradients_of(Training& training) {
   std::map<std::string, at::Tensor> found;
-  for (const Shard& shard : training.bindings().publish())
+  for (const Shard& shard : training.bindings().publish(WEFT_REASON_CHECK))
     found[shard.param->name] = shard.gradient.defined() ? shard.gradient.clone() : at::Tensor();
   return found;
 }
 
 std::map<std::string, at::Tensor> values_of(Training& training) {
   std::map<std::string, at::Tensor> found;
-  for (const Shard& shard : training.bindings().publish()) found[shard.param->name] = shard.value.clone();
+  for (const Shard& shard : training.bindings().publish(WEFT_REASON_CHECK))
+    found[shard.param->name] = shard.value.clone();
   return found;
 }
 

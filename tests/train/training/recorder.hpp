@@ -42,7 +42,7 @@ class Recorder {
 
   void use_run_step();  // fills the slot run_step, which is NULL otherwise
   void note(const std::string& event);
-  void end_backward(const weft_backward_info& info);
+  void end_backward(const weft_pass& pass);
   void bind_whole(weft_training* training);
 
  private:

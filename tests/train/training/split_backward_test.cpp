@@ -33,7 +33,7 @@ class Vee {
   explicit Vee(const World& world, const std::string& keys = kToy, const std::string& recompute = "off")
       : schedule(stage_schedule(stages_of(world), kMicroBatches)),
         stage(static_cast<uint32_t>(world.rank())) {
-    recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 1; };
+    recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[axis::kData] = 1; };
     TrainingOptions options;
     options.host.pipeline = stages_of(world);
     options.booster.recompute = recompute;
@@ -250,7 +250,7 @@ TEST(SplitBackwards, SumTheGradientsOfALayerThatStagesShare) {
     for (const char* recompute : {"off", "all"}) {
       SCOPED_TRACE(recompute);
       Recorder recorder;
-      recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 1; };
+      recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[axis::kData] = 1; };
       TrainingOptions options;
       options.host.pipeline = {.size = 2, .style = "zbv", .chunks = 2};
       options.booster.recompute = recompute;

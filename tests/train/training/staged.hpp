@@ -15,7 +15,7 @@ namespace weft::test {
 inline std::shared_ptr<Training> make_stages(const World& world, Recorder& recorder, PipelineOptions pipeline,
                                              std::shared_ptr<nn::Model> model = make_toy("", at::kDouble)) {
   recorder.describe_mesh = [&world](weft_mesh* mesh) {
-    mesh->size[WEFT_AXIS_DATA] = static_cast<uint32_t>(world.size()) / mesh->size[WEFT_AXIS_PIPELINE];
+    mesh->size[axis::kData] = static_cast<uint32_t>(world.size()) / mesh->size[axis::kStages];
   };
   TrainingOptions options;
   options.host.pipeline = std::move(pipeline);

@@ -74,6 +74,8 @@ TEST_F(StepChecks, FindEveryMistakeInTheFirstTwoSteps) {
                         {"forgets one", 0, {"mistaken", "published gradient", "the 2 ranks"}},
                         {"keeps gradients", 1, {"mistaken", "published gradient", "earlier steps"}},
                         {"publishes copies", 1, {"mistaken", "other values", "values_changed makes"}},
+                        {"publishes fresh copies", 0, {"mistaken", "published again"}},
+                        {"publishes one fresh copy", 0, {"mistaken", "published again"}},
                         {"drifts", 1, {"not the same", "rank 0 has one", "rank 1 has another", "mistaken"}}};
   on_ranks({2}, [&](World& world) {
     for (const Case& c : cases) {
@@ -109,6 +111,7 @@ TEST_F(StepChecks, FindMistakesOfOneRank) {
   on_ranks({1}, [&](World& world) {
     EXPECT_EQ(train(world, {.mistake = "keeps gradients"}, 4).first, 1);
     EXPECT_EQ(train(world, {.mistake = "publishes copies"}, 4).first, 1);
+    EXPECT_EQ(train(world, {.mistake = "publishes one fresh copy"}, 4).first, 0);
   });
 }
 
@@ -204,7 +207,7 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereTheirValuesDiffer, 2, 3) {
 WEFT_RANKS_TEST(Replicas, AreRefusedWhereRanksDivideThemElsewhere, 4) {
   for (const bool differs : {false, true}) {
     Recorder recorder;
-    recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[WEFT_AXIS_DATA] = 2; };
+    recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[axis::kData] = 2; };
     recorder.publish = [&](weft_shard_sink* sink) {
       const Mesh& mesh = recorder.training->mesh();
       for (const auto& param : recorder.training->params()) {
@@ -212,8 +215,8 @@ WEFT_RANKS_TEST(Replicas, AreRefusedWhereRanksDivideThemElsewhere, 4) {
         const bool first = mesh.place(Mesh::samples()).rank == 0;
         const int64_t begin = first ? 0 : middle, count = first ? middle : all - middle;
         const at::Tensor value = param->tensor.detach().view(-1).narrow(0, begin, count);
-        const weft_shard shard{sizeof(shard), param.get(),          begin, count,  handle_of(value),
-                               nullptr,       1u << WEFT_AXIS_DATA, 0,     nullptr};
+        const weft_shard shard{sizeof(shard), param.get(),       begin, count,  handle_of(value),
+                               nullptr,       1u << axis::kData, 0,     nullptr};
         call([&](weft_error* error) { return publish_services().shard(sink, &shard, error); });
       }
     };

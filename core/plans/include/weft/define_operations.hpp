@@ -11,7 +11,7 @@
 
 // Id and version come from plugin.json through weft_add_plugin().
 #define WEFT_OPERATION_LIBRARY(find_operation)                                                        \
-  static const void* weft_find_factory(weft_str id) {                                                 \
+  static const void* weft_find_factory(const weft_plugin*, weft_str id) {                             \
     static constexpr weft::plan::OperationFactory kFactory = {sizeof(weft::plan::OperationFactory),   \
                                                               find_operation};                        \
     return std::string_view(id.data, id.size) == weft::plan::kOperationFactory ? &kFactory : nullptr; \

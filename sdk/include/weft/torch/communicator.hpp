@@ -10,8 +10,8 @@
 
 #include "host_tables.hpp"
 
-namespace weft {
-inline namespace sdk_v0 {
+namespace weft::plugin {
+inline namespace v0 {
 
 // A collective or a transfer in progress. The destructor neither waits for it nor cancels it.
 class Work {
@@ -98,5 +98,5 @@ class Communicator {
   weft_comm* comm_ = nullptr;
 };
 
-}  // namespace sdk_v0
-}  // namespace weft
+}  // namespace v0
+}  // namespace weft::plugin

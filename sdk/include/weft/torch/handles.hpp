@@ -11,8 +11,8 @@
 
 #include "communicator.hpp"
 
-namespace weft {
-inline namespace sdk_v0 {
+namespace weft::plugin {
+inline namespace v0 {
 
 // A unit of the model.
 class Unit;
@@ -32,7 +32,7 @@ class Parameter {
     return info;
   }
   // Returns the tensor that the layer uses. Its storage is the one that bind() gave it.
-  const at::Tensor& tensor() const { return sdk_v0::tensor(host.model->param_tensor(param_)); }
+  const at::Tensor& tensor() const { return plugin::tensor(host.model->param_tensor(param_)); }
   // Returns .grad, into which autograd accumulates. It may be taken, replaced or reset.
   at::Tensor& gradient() const { return const_cast<at::Tensor&>(tensor()).mutable_grad(); }
   // Binds `storage`, which has as many elements as this rank's part, in the working dtype.
@@ -96,20 +96,40 @@ class Training {
       buffers.push_back(tensor(host.model->buffer_tensor(training_, i)));
     return buffers;
   }
-  // Returns the communicator along a set of axes: group(), a parameter's gradient_axes, 1u << WEFT_AXIS_DATA,
-  // ...
+  // Returns the communicator along a set of axes: axes(), a parameter's gradient_axes, ...
   Communicator communicator(uint32_t axes) const { return Communicator(host.comm->comm(training_, axes)); }
-  // Returns the axes of a group by its name: "samples", "tensor", ... See weft_comm_services::group_axes.
-  uint32_t group(std::string_view name) const {
+  // Returns a set of axes by its name: "samples", "tensor", ... See weft_comm_services::axes.
+  uint32_t axes(std::string_view name) const {
     uint32_t axes = 0;
-    check(host.comm->group_axes(training_, str(name), &axes, current_error));
+    check(host.comm->axes(training_, str(name), &axes, current_error));
     return axes;
   }
   // Returns the communicator of the ranks whose gradients are summed.
-  Communicator samples() const { return communicator(group("samples")); }
+  Communicator samples() const { return communicator(axes("samples")); }
 
  private:
   weft_training* training_ = nullptr;
+};
+
+// The mesh while a strategy describes it. Axes are those of weft/mesh.h, by name.
+class Mesh {
+ public:
+  explicit Mesh(weft_mesh* mesh) : mesh_(mesh) {}
+  uint32_t size(std::string_view axis) const { return find(axis).size; }
+  void set_size(std::string_view axis, uint32_t size) const {
+    check(host.mesh->set_size(mesh_, find(axis).index, size, current_error));
+  }
+  // Returns how many ranks the axes that the host has set leave for the others.
+  uint32_t ranks_left() const { return host.mesh->ranks_left(mesh_); }
+
+ private:
+  weft_axis find(std::string_view name) const {
+    weft_axis axis{};
+    axis.struct_size = sizeof(axis);
+    check(host.mesh->find(mesh_, str(name), &axis, current_error));
+    return axis;
+  }
+  weft_mesh* mesh_;
 };
 
 // Named tensors that pass between units.
@@ -129,7 +149,7 @@ class State {
   uint32_t size() const { return host.step->state_size(state_); }
   std::string name(uint32_t index) const { return text(host.step->state_name(state_, index)); }
   const at::Tensor& tensor(uint32_t index) const {
-    return sdk_v0::tensor(host.step->state_tensor(state_, index));
+    return plugin::tensor(host.step->state_tensor(state_, index));
   }
   void set(std::string_view name, const at::Tensor& value) {
     check(host.step->state_set(state_, str(name), handle(value), current_error));
@@ -175,7 +195,9 @@ class Step {
 // Receives the shards that a strategy publishes.
 class ShardSink {
  public:
-  explicit ShardSink(weft_shard_sink* sink) : sink_(sink) {}
+  ShardSink(weft_shard_sink* sink, uint32_t reason) : sink_(sink), reason_(reason) {}
+  // Returns why the host asks: WEFT_REASON_*.
+  uint32_t reason() const { return reason_; }
   // Publishes elements [begin, begin + value.numel()) of this rank's flattened part of `parameter`.
   // `gradient` and `working` may be undefined (weft_shard).
   void shard(Parameter parameter, int64_t begin, const at::Tensor& value, const at::Tensor& gradient,
@@ -189,7 +211,8 @@ class ShardSink {
 
  private:
   weft_shard_sink* sink_;
+  uint32_t reason_;
 };
 
-}  // namespace sdk_v0
-}  // namespace weft
+}  // namespace v0
+}  // namespace weft::plugin

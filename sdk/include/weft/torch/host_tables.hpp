@@ -13,8 +13,8 @@
 #include "../strategy.h"
 #include "dtypes.hpp"
 
-namespace weft {
-inline namespace sdk_v0 {
+namespace weft::plugin {
+inline namespace v0 {
 
 // The host's tables, which the plugin fetches once, and the weft_error of the call that is running.
 struct HostTables {
@@ -24,6 +24,7 @@ struct HostTables {
   const weft_comm_services* comm = nullptr;
   const weft_step_services* step = nullptr;
   const weft_publish_services* publish = nullptr;
+  const weft_mesh_services* mesh = nullptr;
 };
 inline HostTables host;
 inline thread_local weft_error* current_error = nullptr;
@@ -45,7 +46,7 @@ inline bool fetch_tables(const weft_host* table) {
   };
   return fetch(host.model, WEFT_MODEL_SERVICES) && fetch(host.memory, WEFT_MEMORY_SERVICES) &&
          fetch(host.comm, WEFT_COMM_SERVICES) && fetch(host.step, WEFT_STEP_SERVICES) &&
-         fetch(host.publish, WEFT_PUBLISH_SERVICES);
+         fetch(host.publish, WEFT_PUBLISH_SERVICES) && fetch(host.mesh, WEFT_MESH_SERVICES);
 }
 
 // Thrown when a host call failed: its text is in the sink already.
@@ -70,5 +71,5 @@ inline void resize_storage(const at::Tensor& tensor, int64_t elements) {
   check(host.memory->resize_storage(handle(tensor), elements, current_error));
 }
 
-}  // namespace sdk_v0
-}  // namespace weft
+}  // namespace v0
+}  // namespace weft::plugin

@@ -9,8 +9,8 @@
 
 #include "host_tables.hpp"
 
-namespace weft {
-inline namespace sdk_v0 {
+namespace weft::plugin {
+inline namespace v0 {
 
 // The options of plugin.json. They are complete: the host has filled in defaults and refused unknown names
 // and wrong types.
@@ -63,5 +63,5 @@ class Options {
   std::set<std::string> given_;
 };
 
-}  // namespace sdk_v0
-}  // namespace weft
+}  // namespace v0
+}  // namespace weft::plugin

@@ -10,8 +10,8 @@
 #include "dtypes.hpp"
 #include "handles.hpp"
 
-namespace weft {
-inline namespace sdk_v0 {
+namespace weft::plugin {
+inline namespace v0 {
 
 // Returns the host's table. Throws UNIMPLEMENTED if the host has none.
 inline const weft_pool_services& pools() {
@@ -112,5 +112,5 @@ inline weft_pool_info pool_info(uint32_t pool) {
   return info;
 }
 
-}  // namespace sdk_v0
-}  // namespace weft
+}  // namespace v0
+}  // namespace weft::plugin

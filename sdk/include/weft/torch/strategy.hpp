@@ -1,5 +1,5 @@
 // The base class of strategies in C++, and a macro that defines the plugin. Contracts: weft/strategy.h.
-//   class Mine final : public weft::Strategy { ... }; WEFT_STRATEGY(Mine, "mine")
+//   class Mine final : public weft::plugin::Strategy { ... }; WEFT_STRATEGY(Mine, "mine")
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -13,42 +13,49 @@
 #include "handles.hpp"
 #include "options.hpp"
 
-namespace weft {
-inline namespace sdk_v0 {
+namespace weft::plugin {
+inline namespace v0 {
 
-// Describes one backward. See weft_backward_info.
-struct Backward {
-  uint32_t index;    // of the micro-batch
-  uint32_t count;    // of micro-batches; 0 if unknown
-  bool synchronise;  // false under no_sync
+// The forward or backward that a hook belongs to. See weft_pass.
+struct Pass {
+  Pass() = default;
+  explicit Pass(const weft_pass& pass)
+      : step(pass.step),
+        purpose(pass.purpose),
+        micro(pass.micro),
+        num_micros(pass.num_micros),
+        synchronise(pass.synchronise != 0),
+        recomputes(pass.recomputes != 0) {}
+  int64_t step = 0;                       // how many updates the training has made
+  uint32_t purpose = WEFT_PASS_TRAINING;  // WEFT_PASS_*
+  uint32_t micro = 0;                     // the index of the micro-batch
+  uint32_t num_micros = 0;                // 0 if unknown
+  bool synchronise = true;                // false under no_sync
+  bool recomputes = false;                // in before_backward: the unit's forward runs again after it
 };
 
 // The base class of strategies. Its virtual functions are those of weft_strategy_api.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  virtual void describe_mesh(weft_mesh& mesh) { mesh.size[WEFT_AXIS_DATA] = data_ranks(mesh); }
+  virtual void describe_mesh(const Mesh& mesh) { mesh.set_size("data", mesh.ranks_left()); }
   virtual void configure(Training& training) = 0;
-  virtual void before_forward(Unit) {}
-  virtual void after_forward(Unit) {}
-  virtual void begin_backward(const Backward&) {}
-  virtual void end_backward(const Backward&) {}
-  virtual void before_backward(Unit) {}
-  virtual void gradient_ready(Parameter) {}
-  virtual void after_backward(Unit) {}
+  virtual void before_forward(Unit, const Pass&) {}
+  virtual void after_forward(Unit, const Pass&) {}
+  virtual void begin_backward(const Pass&) {}
+  virtual void end_backward(const Pass&) {}
+  virtual void before_backward(Unit, const Pass&) {}
+  virtual void gradient_ready(Parameter, const Pass&) {}
+  virtual void after_backward(Unit, const Pass&) {}
   virtual void run_step(Step&) {}
   virtual void publish(ShardSink&) const = 0;
-  virtual void values_changed() {}
+  virtual void values_changed(uint32_t /*reason*/) {}
   virtual void zero_gradients() = 0;
 
-  // Those of weft_strategy_flag that hold for a strategy; it declares its own constant.
+  // Those of WEFT_STRATEGY_* that hold for a strategy; it declares its own constant.
   static constexpr uint64_t kFlags = 0;
 
-  // Returns how many ranks the tensor and the pipeline axis leave for the data axes.
-  uint32_t data_ranks(const weft_mesh& mesh) const {
-    return world_size / (mesh.size[WEFT_AXIS_TENSOR] * mesh.size[WEFT_AXIS_PIPELINE]);
-  }
-
+  std::string name;  // under which the strategy was found
   Options options;
   Training training;
   uint32_t world_size = 1, rank = 0;
@@ -88,34 +95,45 @@ struct StrategyTable {
 
   // Returns a function that calls the hook, or NULL if T does not override it: the host then calls nothing.
   template <auto Base, auto Mine, class Wrapper, class Handle>
-  static constexpr auto hook() -> weft_status (*)(weft_strategy*, Handle*, weft_error*) {
+  static constexpr auto hook() -> weft_status (*)(weft_strategy*, Handle*, const weft_pass*, weft_error*) {
     if constexpr (std::is_same_v<decltype(Base), decltype(Mine)>) {
       return nullptr;
     } else {
-      return [](weft_strategy* s, Handle* h, weft_error* error) noexcept -> weft_status {
-        return guard(error, [&] {
-          Wrapper argument(h);
-          (self(s).*Base)(argument);
-        });
-      };
+      return
+          [](weft_strategy* s, Handle* h, const weft_pass* pass, weft_error* error) noexcept -> weft_status {
+            return guard(error, [&] { (self(s).*Base)(Wrapper(h), Pass(*pass)); });
+          };
     }
   }
   template <auto Base, auto Mine>
-  static constexpr auto backward_hook()
-      -> weft_status (*)(weft_strategy*, const weft_backward_info*, weft_error*) {
+  static constexpr auto backward_hook() -> weft_status (*)(weft_strategy*, const weft_pass*, weft_error*) {
     if constexpr (std::is_same_v<decltype(Base), decltype(Mine)>) {
       return nullptr;
     } else {
-      return [](weft_strategy* s, const weft_backward_info* i, weft_error* error) noexcept -> weft_status {
-        return guard(error, [&] { (self(s).*Base)(Backward{i->index, i->count, i->synchronise != 0}); });
+      return [](weft_strategy* s, const weft_pass* pass, weft_error* error) noexcept -> weft_status {
+        return guard(error, [&] { (self(s).*Base)(Pass(*pass)); });
       };
     }
   }
 
-  static weft_status create(const weft_strategy_arguments* arguments, weft_strategy** own,
-                            weft_error* error) noexcept {
+  static constexpr auto run_step_hook() -> weft_status (*)(weft_strategy*, weft_step*, weft_error*) {
+    if constexpr (std::is_same_v<decltype(&Strategy::run_step), decltype(&T::run_step)>) {
+      return nullptr;
+    } else {
+      return [](weft_strategy* s, weft_step* step, weft_error* error) noexcept -> weft_status {
+        return guard(error, [&] {
+          Step wrapped(step);
+          self(s).run_step(wrapped);
+        });
+      };
+    }
+  }
+
+  static weft_status create(const weft_strategy_api*, const weft_strategy_arguments* arguments,
+                            weft_strategy** own, weft_error* error) noexcept {
     return guard(error, [&] {
       auto created = std::make_unique<T>();
+      created->name = text(arguments->name);
       created->options = Options(arguments->options, arguments->num_options);
       created->world_size = arguments->world_size;
       created->rank = arguments->rank;
@@ -127,15 +145,15 @@ struct StrategyTable {
   // Calls T::estimate(const Options&, uint32_t ranks, const weft_job_shape&, weft_job_estimate&), a static
   // function, if T has it. `ranks` is the number of ranks that the tensor and the pipeline axis leave.
   static constexpr auto estimate_hook()
-      -> weft_status (*)(const weft_strategy_arguments*, const weft_job_shape*, weft_job_estimate*,
-                         weft_error*) {
+      -> weft_status (*)(const weft_strategy_api*, const weft_strategy_arguments*, const weft_job_shape*,
+                         weft_job_estimate*, weft_error*) {
     if constexpr (!requires(const Options& o, const weft_job_shape& j, weft_job_estimate& e) {
                     T::estimate(o, uint32_t{1}, j, e);
                   }) {
       return nullptr;
     } else {
-      return [](const weft_strategy_arguments* arguments, const weft_job_shape* job, weft_job_estimate* out,
-                weft_error* error) noexcept -> weft_status {
+      return [](const weft_strategy_api*, const weft_strategy_arguments* arguments, const weft_job_shape* job,
+                weft_job_estimate* out, weft_error* error) noexcept -> weft_status {
         return guard(error, [&] {
           T::estimate(Options(arguments->options, arguments->num_options), arguments->world_size, *job, *out);
         });
@@ -147,10 +165,12 @@ struct StrategyTable {
     using S = Strategy;
     static constexpr weft_strategy_api table = {
         sizeof(weft_strategy_api),
+        nullptr,
+        T::kFlags,
         &create,
         [](weft_strategy* s) noexcept { delete reinterpret_cast<Strategy*>(s); },
         [](weft_strategy* s, weft_mesh* mesh, weft_error* error) noexcept -> weft_status {
-          return guard(error, [&] { self(s).describe_mesh(*mesh); });
+          return guard(error, [&] { self(s).describe_mesh(Mesh(mesh)); });
         },
         [](weft_strategy* s, weft_training* training, weft_error* error) noexcept -> weft_status {
           return guard(error, [&] {
@@ -165,40 +185,40 @@ struct StrategyTable {
         hook<&S::before_backward, &T::before_backward, Unit, weft_unit>(),
         hook<&S::gradient_ready, &T::gradient_ready, Parameter, weft_param>(),
         hook<&S::after_backward, &T::after_backward, Unit, weft_unit>(),
-        hook<&S::run_step, &T::run_step, Step, weft_step>(),
-        [](weft_strategy* s, weft_shard_sink* sink, weft_error* error) noexcept -> weft_status {
+        run_step_hook(),
+        [](weft_strategy* s, uint32_t reason, weft_shard_sink* sink,
+           weft_error* error) noexcept -> weft_status {
           return guard(error, [&] {
-            ShardSink wrapped(sink);
+            ShardSink wrapped(sink, reason);
             self(s).publish(wrapped);
           });
         },
         std::is_same_v<decltype(&S::values_changed), decltype(&T::values_changed)>
             ? nullptr
-            : +[](weft_strategy* s, weft_error* error) noexcept -> weft_status {
-          return guard(error, [&] { self(s).values_changed(); });
+            : +[](weft_strategy* s, uint32_t reason, weft_error* error) noexcept -> weft_status {
+          return guard(error, [&] { self(s).values_changed(reason); });
         },
         [](weft_strategy* s, weft_error* error) noexcept -> weft_status {
           return guard(error, [&] { self(s).zero_gradients(); });
         },
-        estimate_hook(),
-        T::kFlags};
+        estimate_hook()};
     return &table;
   }
 };
 
-}  // namespace sdk_v0
-}  // namespace weft
+}  // namespace v0
+}  // namespace weft::plugin
 
 // Defines a plugin with one strategy. Its id and version come from plugin.json through weft_add_plugin().
 #define WEFT_STRATEGY(T, strategy_name)                                                                     \
-  static const weft_strategy_api* weft_find_strategy(weft_str name) {                                       \
-    return weft::text(name) == strategy_name ? weft::StrategyTable<T>::api() : nullptr;                     \
+  static const weft_strategy_api* weft_find_strategy(const weft_strategy_factory*, weft_str name) {         \
+    return weft::plugin::text(name) == strategy_name ? weft::plugin::StrategyTable<T>::api() : nullptr;     \
   }                                                                                                         \
   static const weft_strategy_factory weft_strategies = {sizeof(weft_strategy_factory), weft_find_strategy}; \
   static const weft_host* weft_host_of_plugin();                                                            \
-  static const void* weft_find_factory(weft_str id) {                                                       \
-    if (weft::text(id) != WEFT_FACTORY_STRATEGY) return nullptr;                                            \
-    return weft::fetch_tables(weft_host_of_plugin()) ? &weft_strategies : nullptr;                          \
+  static const void* weft_find_factory(const weft_plugin*, weft_str id) {                                   \
+    if (weft::plugin::text(id) != WEFT_FACTORY_STRATEGY) return nullptr;                                    \
+    return weft::plugin::fetch_tables(weft_host_of_plugin()) ? &weft_strategies : nullptr;                  \
   }                                                                                                         \
   WEFT_DEFINE_PLUGIN(WEFT_TIER_TORCH, WEFT_TORCH_TAG, weft_find_factory)                                    \
   static const weft_host* weft_host_of_plugin() {                                                           \

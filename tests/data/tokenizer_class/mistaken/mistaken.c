@@ -11,18 +11,21 @@ struct weft_folder_tokenizer {
 static const weft_host* host(void);
 static weft_folder_tokenizer five = {5}, none = {0};
 
-static weft_status open_five(weft_str folder, weft_folder_tokenizer** own, weft_error* error) {
-  (void)folder, (void)error;
+static weft_status open_five(const weft_tokenizer_class* table, weft_str name, weft_str folder,
+                             weft_folder_tokenizer** own, weft_error* error) {
+  (void)table, (void)name, (void)folder, (void)error;
   *own = &five;
   return WEFT_OK;
 }
-static weft_status open_empty(weft_str folder, weft_folder_tokenizer** own, weft_error* error) {
-  (void)folder, (void)error;
+static weft_status open_empty(const weft_tokenizer_class* table, weft_str name, weft_str folder,
+                              weft_folder_tokenizer** own, weft_error* error) {
+  (void)table, (void)name, (void)folder, (void)error;
   *own = &none;
   return WEFT_OK;
 }
-static weft_status open_nothing(weft_str folder, weft_folder_tokenizer** own, weft_error* error) {
-  (void)folder, (void)error, (void)own;
+static weft_status open_nothing(const weft_tokenizer_class* table, weft_str name, weft_str folder,
+                                weft_folder_tokenizer** own, weft_error* error) {
+  (void)table, (void)name, (void)folder, (void)error, (void)own;
   return WEFT_OK;
 }
 static void close_it(weft_folder_tokenizer* tokenizer) {
@@ -105,6 +108,7 @@ static weft_str missing_file(const weft_folder_tokenizer* tokenizer, uint64_t in
 
 #define CLASS(name, open, encode, pair, decode, role, file)               \
   static const weft_tokenizer_class name = {sizeof(weft_tokenizer_class), \
+                                            NULL,                         \
                                             open,                         \
                                             close_it,                     \
                                             encode,                       \
@@ -126,7 +130,7 @@ CLASS(kFileOutside, open_five, encode, encode_pair, decode, no_role, file_outsid
 CLASS(kMissingFile, open_five, encode, encode_pair, decode, no_role, missing_file)
 CLASS(kNoDecode, open_five, encode, encode_pair, NULL, no_role, no_file)
 
-static const weft_tokenizer_class* find_class(weft_str name) {
+static const weft_tokenizer_class* find_class(const weft_tokenizer_factory* factory, weft_str name) {
   static const struct {
     const char* name;
     const weft_tokenizer_class* functions;
@@ -141,7 +145,7 @@ static const weft_tokenizer_class* find_class(weft_str name) {
   return NULL;
 }
 
-static const void* get_factory(weft_str id) {
+static const void* get_factory(const weft_plugin* plugin, weft_str id) {
   static const weft_tokenizer_factory factory = {sizeof(weft_tokenizer_factory), find_class};
   static const char wanted[] = WEFT_FACTORY_TOKENIZER;
   return id.size == sizeof wanted - 1 && memcmp(id.data, wanted, id.size) == 0 ? &factory : NULL;

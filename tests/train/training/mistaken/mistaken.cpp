@@ -7,13 +7,15 @@
 
 #include "weft/torch/strategy.hpp"
 
+using namespace weft::plugin;
+
 namespace {
 
-class Mistaken final : public weft::Strategy {
+class Mistaken final : public Strategy {
  public:
-  void configure(weft::Training& made) override {
+  void configure(Training& made) override {
     samples_ = made.samples();
-    for (const weft::Parameter& parameter : made.parameters()) {
+    for (const Parameter& parameter : made.parameters()) {
       const weft_param_info info = parameter.info();
       Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}};
       parameter.read(0, held.values);
@@ -23,24 +25,27 @@ class Mistaken final : public weft::Strategy {
     }
   }
 
-  void begin_backward(const weft::Backward&) override {
+  void begin_backward(const Pass&) override {
     if (!running_) ++step_;
     running_ = true;
   }
-  void end_backward(const weft::Backward& backward) override {
-    if (!backward.synchronise) return;
+  void end_backward(const Pass& pass) override {
+    if (!pass.synchronise) return;
     if (!makes("never reduces")) sum_gradients();
     running_ = false;
   }
 
-  void publish(weft::ShardSink& sink) const override {
+  void publish(ShardSink& sink) const override {
     for (const Held& held : held_) {
       if (makes("publishes less") && samples_.rank() == 1 && &held == &held_.back()) continue;
       const at::Tensor gradient = held.parameter.gradient();
-      sink.shard(held.parameter, 0, held.published, gradient.defined() ? gradient.view(-1) : gradient, 0);
+      const bool is_last = &held == &held_.back();
+      const bool copies = makes("publishes fresh copies") || (makes("publishes one fresh copy") && is_last);
+      sink.shard(held.parameter, 0, copies ? held.published.clone() : held.published,
+                 gradient.defined() ? gradient.view(-1) : gradient, 0);
     }
   }
-  void values_changed() override {
+  void values_changed(uint32_t) override {
     if (makes("drifts") && samples_.rank() == 1) held_.front().values.mul_(1.001);
   }
   void zero_gradients() override {
@@ -50,7 +55,7 @@ class Mistaken final : public weft::Strategy {
 
  private:
   struct Held {
-    weft::Parameter parameter;
+    Parameter parameter;
     at::Tensor values, published;
   };
 
@@ -70,7 +75,7 @@ class Mistaken final : public weft::Strategy {
     return options.get<std::string>("mistake") == mistake && step_ + (running_ ? 0 : 1) >= first;
   }
 
-  weft::Communicator samples_;
+  Communicator samples_;
   std::vector<Held> held_;
   int64_t step_ = 0;      // that ran last, or runs
   bool running_ = false;  // between the first backward of a step and its sums

@@ -6,51 +6,53 @@
 
 #include "weft/torch/strategy.hpp"
 
+using namespace weft::plugin;
+
 namespace {
 
-class Scripted final : public weft::Strategy {
+class Scripted final : public Strategy {
  public:
-  void describe_mesh(weft_mesh& mesh) override {
-    uint32_t left = data_ranks(mesh);
-    const auto open = [&](uint32_t axis, const char* option) {
-      mesh.size[axis] = static_cast<uint32_t>(options.get<int64_t>(option));
-      return mesh.size[axis];
+  void describe_mesh(const Mesh& mesh) override {
+    uint32_t left = mesh.ranks_left();
+    const auto open = [&](const char* axis, const char* option) {
+      mesh.set_size(axis, static_cast<uint32_t>(options.get<int64_t>(option)));
+      return mesh.size(axis);
     };
-    left /= open(WEFT_AXIS_PIPELINE, "stages");
-    left /= open(WEFT_AXIS_REPLICA, "replicas");
-    left /= open(WEFT_AXIS_EXPERT, "experts");
-    open(WEFT_AXIS_TENSOR_ROW, "rows");
-    open(WEFT_AXIS_TENSOR_COLUMN, "columns");
-    mesh.size[WEFT_AXIS_DATA] = left;
+    left /= open("stages", "stages");
+    left /= open("replica", "replicas");
+    left /= open("experts", "experts");
+    open("tensor.row", "rows");
+    open("tensor.column", "columns");
+    mesh.set_size("data", left);
   }
 
-  void configure(weft::Training& made) override {
-    stages_ = made.communicator(made.group("stages"));
+  void configure(Training& made) override {
+    stages_ = made.communicator(made.axes("stages"));
     units_ = made.units();
     release_ = options.get<bool>("release");
-    for (const weft::Parameter& parameter : made.parameters()) {
+    for (const Parameter& parameter : made.parameters()) {
       const weft_param_info info = parameter.info();
       Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}, {}};
       // Each stage holds every parameter, so it also needs the gradients of units that ran on other stages.
-      held.summing = made.communicator(stages_.size() > 1 ? made.group("everyone") : info.gradient_axes);
+      held.summing = made.communicator(stages_.size() > 1 ? made.axes("everyone") : info.gradient_axes);
       parameter.read(0, held.master);
       held.working = held.master.clone();
       parameter.bind(held.working);
-      if (release_) weft::resize_storage(held.working, 0);
+      if (release_) resize_storage(held.working, 0);
       held_.push_back(std::move(held));
     }
   }
 
-  void before_forward(weft::Unit unit) override { fill(unit); }
-  void after_forward(weft::Unit unit) override { drop(unit); }
-  void before_backward(weft::Unit unit) override { fill(unit); }
-  void after_backward(weft::Unit unit) override { drop(unit); }
+  void before_forward(Unit unit, const Pass&) override { fill(unit); }
+  void after_forward(Unit unit, const Pass&) override { drop(unit); }
+  void before_backward(Unit unit, const Pass&) override { fill(unit); }
+  void after_backward(Unit unit, const Pass&) override { drop(unit); }
 
-  void end_backward(const weft::Backward& backward) override {
-    if (backward.synchronise && stages_.size() == 1) sum_gradients();
+  void end_backward(const Pass& pass) override {
+    if (pass.synchronise && stages_.size() == 1) sum_gradients();
   }
 
-  void run_step(weft::Step& step) override {
+  void run_step(Step& step) override {
     const std::string schedule = options.get<std::string>("schedule");
     if (schedule == "reverse")
       for (uint32_t micro = step.micro_count(); micro-- > 0;) whole(step, micro);
@@ -61,13 +63,13 @@ class Scripted final : public weft::Strategy {
     if (schedule == "wrong") wrong(step);
   }
 
-  void publish(weft::ShardSink& sink) const override {
+  void publish(ShardSink& sink) const override {
     for (const Held& held : held_) {
       const at::Tensor gradient = held.parameter.gradient();
       sink.shard(held.parameter, 0, held.master, gradient.defined() ? gradient.view(-1) : gradient, 0);
     }
   }
-  void values_changed() override {
+  void values_changed(uint32_t) override {
     if (release_) return;
     for (const Held& held : held_) held.working.copy_(held.master);
   }
@@ -77,9 +79,9 @@ class Scripted final : public weft::Strategy {
 
  private:
   struct Held {
-    weft::Parameter parameter;
+    Parameter parameter;
     at::Tensor master, working;
-    weft::Communicator summing;
+    Communicator summing;
   };
 
   void sum_gradients() {
@@ -92,43 +94,43 @@ class Scripted final : public weft::Strategy {
     }
   }
 
-  void fill(weft::Unit unit) {
+  void fill(Unit unit) {
     if (!release_) return;
     for (const Held& held : held_) {
       if (!held.parameter.used_by(unit)) continue;
-      weft::resize_storage(held.working, held.master.numel());
+      resize_storage(held.working, held.master.numel());
       held.working.copy_(held.master);
     }
   }
-  void drop(weft::Unit unit) {
+  void drop(Unit unit) {
     if (!release_) return;
     for (const Held& held : held_)
-      if (held.parameter.used_by(unit)) weft::resize_storage(held.working, 0);
+      if (held.parameter.used_by(unit)) resize_storage(held.working, 0);
   }
 
-  void whole(weft::Step& step, uint32_t micro) {
-    weft::State state = step.input(micro);
-    for (const weft::Unit unit : units_) step.forward(micro, unit, state);
+  void whole(Step& step, uint32_t micro) {
+    State state = step.input(micro);
+    for (const Unit unit : units_) step.forward(micro, unit, state);
     step.finish(micro, state);
     if (step.training()) step.backward(micro);
   }
 
-  void all_forward(weft::Step& step) {
-    std::vector<weft::State> states;
+  void all_forward(Step& step) {
+    std::vector<State> states;
     for (uint32_t micro = 0; micro < step.micro_count(); ++micro) {
       states.push_back(step.input(micro));
-      for (const weft::Unit unit : units_) step.forward(micro, unit, states.back());
+      for (const Unit unit : units_) step.forward(micro, unit, states.back());
       step.finish(micro, states.back());
     }
     for (uint32_t micro = 0; step.training() && micro < step.micro_count(); ++micro) step.backward(micro);
   }
 
   // Runs both stages of a pipeline on one rank. The second stage sees only the fields of boundary().
-  void two_stages(weft::Step& step, uint32_t micro) {
+  void two_stages(Step& step, uint32_t micro) {
     const size_t half = units_.size() / 2;
-    weft::State first = step.input(micro);
+    State first = step.input(micro);
     for (size_t u = 0; u < half; ++u) step.forward(micro, units_[u], first);
-    weft::State second = step.boundary(micro, units_[half]);
+    State second = step.boundary(micro, units_[half]);
     for (uint32_t f = 0; f < second.size(); ++f) {
       const at::Tensor& received = second.tensor(f);
       at::NoGradGuard no_grad;
@@ -141,13 +143,13 @@ class Scripted final : public weft::Strategy {
     step.finish(micro, second);
     if (!step.training()) return;
     step.backward(micro);
-    weft::State gradients;
+    State gradients;
     for (const auto& [name, tensor] : entered) gradients.set(name, tensor.grad());
     step.backward(micro, first, gradients);
   }
 
   // Runs the two stages on two ranks. `last_stage` says which of them runs the second half of the units.
-  void two_ranks(weft::Step& step) {
+  void two_ranks(Step& step) {
     const auto last = static_cast<uint32_t>(options.get<int64_t>("last_stage"));
     const size_t half = units_.size() / 2;
     const bool runs_last = stages_.rank() == last;
@@ -155,16 +157,16 @@ class Scripted final : public weft::Strategy {
       runs_last ? second_half(step, micro, half) : first_half(step, micro, half);
     if (step.training()) sum_gradients();
   }
-  void first_half(weft::Step& step, uint32_t micro, size_t half) {
+  void first_half(Step& step, uint32_t micro, size_t half) {
     const auto other = static_cast<uint32_t>(1 - stages_.rank());
-    weft::State state = step.input(micro);
+    State state = step.input(micro);
     for (size_t u = 0; u < half; ++u) step.forward(micro, units_[u], state);
-    const weft::State shapes = step.boundary(micro, units_[half]);
+    const State shapes = step.boundary(micro, units_[half]);
     for (uint32_t f = 0; f < shapes.size(); ++f)
       stages_.send(field(state, shapes.name(f)).contiguous(), other, 0).wait();
     if (options.get<std::string>("mistake") == "both finish") step.finish(micro, state);
     if (!step.training()) return;
-    weft::State gradients;
+    State gradients;
     for (uint32_t f = 0; f < shapes.size(); ++f) {
       if (!shapes.tensor(f).requires_grad()) continue;
       const at::Tensor gradient = at::empty_like(shapes.tensor(f).detach());
@@ -173,9 +175,9 @@ class Scripted final : public weft::Strategy {
     }
     step.backward(micro, state, gradients);
   }
-  void second_half(weft::Step& step, uint32_t micro, size_t half) {
+  void second_half(Step& step, uint32_t micro, size_t half) {
     const auto other = static_cast<uint32_t>(1 - stages_.rank());
-    weft::State state = step.boundary(micro, units_[half]);
+    State state = step.boundary(micro, units_[half]);
     std::vector<at::Tensor> entered;
     for (uint32_t f = 0; f < state.size(); ++f) {
       stages_.recv(state.tensor(f).detach(), other, 0).wait();
@@ -188,19 +190,19 @@ class Scripted final : public weft::Strategy {
     for (const at::Tensor& tensor : entered) stages_.send(tensor.grad().contiguous(), other, 0).wait();
   }
 
-  static at::Tensor field(const weft::State& state, const std::string& name) {
+  static at::Tensor field(const State& state, const std::string& name) {
     for (uint32_t f = 0; f < state.size(); ++f)
       if (state.name(f) == name) return state.tensor(f).detach();
     throw weft::Error(WEFT_NOT_FOUND, "the first half gave no " + name);
   }
 
-  void wrong(weft::Step& step) {
+  void wrong(Step& step) {
     const std::string mistake = options.get<std::string>("mistake");
     if (mistake == "micro-batch") step.input(step.micro_count());
-    weft::State state = step.input(0);
-    if (mistake == "unit") step.forward(0, weft::Unit(), state);
+    State state = step.input(0);
+    if (mistake == "unit") step.forward(0, Unit(), state);
     if (mistake == "backward first") step.backward(0);
-    for (const weft::Unit unit : units_) step.forward(0, unit, state);
+    for (const Unit unit : units_) step.forward(0, unit, state);
     if (mistake == "no finish") step.backward(0);
     step.finish(0, state);
     if (mistake == "finish twice") step.finish(0, state);
@@ -208,8 +210,8 @@ class Scripted final : public weft::Strategy {
     if (mistake == "backward twice") step.backward(0);
   }
 
-  weft::Communicator stages_;
-  std::vector<weft::Unit> units_;
+  Communicator stages_;
+  std::vector<Unit> units_;
   std::vector<Held> held_;
   bool release_ = false;
 };

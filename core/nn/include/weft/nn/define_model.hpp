@@ -13,7 +13,7 @@
 
 // weft_add_plugin() passes the id and version of plugin.json to the compiler.
 #define WEFT_MODEL_FAMILY(make_model)                                                                \
-  static const void* weft_find_factory(weft_str id) {                                                \
+  static const void* weft_find_factory(const weft_plugin*, weft_str id) {                            \
     static constexpr weft::nn::ModelFactory kFactory = {sizeof(weft::nn::ModelFactory), make_model}; \
     return std::string_view(id.data, id.size) == weft::nn::kModelFactory ? &kFactory : nullptr;      \
   }                                                                                                  \

@@ -4,10 +4,11 @@
 // A strategy that replicates the parameters on all data-parallel ranks selects one of these classes and reads
 // options:
 //
-//   class Mine final : public weft::kit::DataParallelStrategy<Mine> {
+//   using namespace weft::plugin;
+//   class Mine final : public kit::DataParallelStrategy<Mine> {
 //    public:
-//     static std::unique_ptr<weft::kit::DataAxis> data_axis(const weft::Options& options) {
-//       return weft::kit::WholeGradients::from_options(options, "bucket_cap_mb");
+//     static std::unique_ptr<kit::DataAxis> data_axis(const Options& options) {
+//       return kit::WholeGradients::from_options(options, "bucket_cap_mb");
 //     }
 //   };
 //   WEFT_STRATEGY(Mine, "mine")
@@ -17,7 +18,7 @@
 
 #include "weft/torch/strategy.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Data parallelism of one kind. Its functions are called from the hooks of a strategy. Contracts:
 // weft/strategy.h.
@@ -28,7 +29,7 @@ class DataAxis {
   // Reads the values of all parameters and binds their storage.
   virtual void configure(const Training& training) = 0;
   virtual void before_forward(Unit unit) = 0;
-  virtual void begin(const Backward& backward) = 0;
+  virtual void begin(const Pass& pass) = 0;
   virtual void ready(Parameter parameter) = 0;
   virtual void unit_done(Unit unit) = 0;
   virtual void end() = 0;
@@ -51,13 +52,13 @@ class DataParallelStrategy : public Strategy {
     axis_ = T::data_axis(options);
     axis_->configure(made);
   }
-  void before_forward(Unit unit) override { axis_->before_forward(unit); }
-  void begin_backward(const Backward& backward) override { axis_->begin(backward); }
-  void gradient_ready(Parameter parameter) override { axis_->ready(parameter); }
-  void after_backward(Unit unit) override { axis_->unit_done(unit); }
-  void end_backward(const Backward&) override { axis_->end(); }
+  void before_forward(Unit unit, const Pass&) override { axis_->before_forward(unit); }
+  void begin_backward(const Pass& pass) override { axis_->begin(pass); }
+  void gradient_ready(Parameter parameter, const Pass&) override { axis_->ready(parameter); }
+  void after_backward(Unit unit, const Pass&) override { axis_->unit_done(unit); }
+  void end_backward(const Pass&) override { axis_->end(); }
   void publish(ShardSink& sink) const override { axis_->publish(sink); }
-  void values_changed() override { axis_->values_changed(); }
+  void values_changed(uint32_t) override { axis_->values_changed(); }
   void zero_gradients() override { axis_->zero(); }
 
   static void estimate(const Options& options, uint32_t ranks, const weft_job_shape& job,
@@ -72,4 +73,4 @@ class DataParallelStrategy : public Strategy {
   std::unique_ptr<DataAxis> axis_;  // created in configure
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -7,7 +7,7 @@
 
 #include "weft/torch/pools.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // The elements of a parameter that are in a part of a buffer: `count` elements, which begin at `begin` in the
 // parameter and at `place` in the part. There are none if `count` is 0 or less.
@@ -44,4 +44,4 @@ struct HomePart {
   at::Tensor values, rounded;  // `rounded` may be undefined
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -18,7 +18,7 @@
 
 #include "weft/kit/flat_part.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // The ranks over which a flat buffer is sharded and replicated.
 struct FlatShardLayout {
@@ -94,4 +94,4 @@ class FlatShard {
   Work gathering_, reducing_, saving_;
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

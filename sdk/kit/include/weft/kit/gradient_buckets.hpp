@@ -18,7 +18,7 @@
 #include "weft/kit/graph_faults.hpp"
 #include "weft/torch/handles.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Options of the buckets.
 struct GradientBucketOptions {
@@ -108,4 +108,4 @@ class GradientBuckets {
   GraphFaults faults_;
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

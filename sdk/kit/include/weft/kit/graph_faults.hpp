@@ -11,7 +11,7 @@
 
 #include "weft/torch/handles.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // The faults of one backward.
 class GraphFaults {
@@ -37,4 +37,4 @@ class GraphFaults {
   Work work_;
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

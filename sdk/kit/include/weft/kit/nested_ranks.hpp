@@ -10,7 +10,7 @@
 
 #include "weft/torch/handles.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Nested groups of ranks. The first is the innermost: its ranks are neighbours.
 class NestedRanks {
@@ -41,4 +41,4 @@ class NestedRanks {
   int64_t size_ = 1;
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -10,7 +10,7 @@
 #include "weft/kit/gradient_buckets.hpp"
 #include "weft/torch/handles.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Options of the replicas.
 struct ReplicaOptions {
@@ -41,4 +41,4 @@ class Replicas {
   bool changed_alone_ = false;  // this rank updated the parameters with gradients that were not reduced
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -10,7 +10,7 @@
 #include "weft/kit/replicas.hpp"
 #include "weft/kit/whole_values.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Data parallelism with replicated gradients.
 class WholeGradients final : public DataAxis {
@@ -24,7 +24,7 @@ class WholeGradients final : public DataAxis {
 
   void configure(const Training& training) override;
   void before_forward(Unit unit) override;
-  void begin(const Backward& backward) override;
+  void begin(const Pass& pass) override;
   void ready(Parameter parameter) override;
   void unit_done(Unit) override {}
   void end() override;
@@ -41,4 +41,4 @@ class WholeGradients final : public DataAxis {
   Replicas replicas_;
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

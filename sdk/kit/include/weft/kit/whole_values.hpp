@@ -8,7 +8,7 @@
 
 #include "weft/torch/handles.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Replicated parameters and their master weights.
 class WholeValues {
@@ -24,4 +24,4 @@ class WholeValues {
   std::vector<at::Tensor> masters_;  // by parameter, flat; the parameters themselves if the dtypes are equal
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -17,7 +17,7 @@
 
 #include "weft/kit/zero_gradients.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Options of the buckets.
 struct ZeroBucketOptions {
@@ -85,4 +85,4 @@ class ZeroBuckets {
   bool local_ = false;               // stage 1: some gradients are not reduced yet
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

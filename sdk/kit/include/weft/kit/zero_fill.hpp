@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Parameters are assigned in reverse order. A bucket closes before it would exceed `capacity` elements; a
 // larger parameter has its own bucket. Parameters and parts begin at multiples of 64 bytes, as newly
@@ -23,4 +23,4 @@ struct ZeroFill {
   }
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

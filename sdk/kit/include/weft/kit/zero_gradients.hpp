@@ -7,7 +7,7 @@
 
 #include "weft/kit/zero_values.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Allocates the buffers of buckets. With spares, it reuses buffers that other buckets have returned, whose
 // pages are already mapped.
@@ -58,4 +58,4 @@ struct ZeroGradients {
   void release(GradientMemory& memory);
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

@@ -9,7 +9,7 @@
 #include "weft/kit/data_axis.hpp"
 #include "weft/kit/zero_buckets.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // Data parallelism with ZeRO stages 1 and 2.
 class ZeroRedundancy final : public DataAxis {
@@ -25,14 +25,14 @@ class ZeroRedundancy final : public DataAxis {
 
   // Throws UNIMPLEMENTED naming `who` and the options if `mesh` has pipeline stages and `options` ask for
   // stage 2: each micro-batch has a backward of its own there, and stage 2 reduces the gradients of each.
-  static void check_mesh(const weft_mesh& mesh, const Options& options, const std::string& who,
+  static void check_mesh(const Mesh& mesh, const Options& options, const std::string& who,
                          const std::string& stage);
 
   // Shards each parameter over the axes that its gradient is summed over.
   void configure(const Training& training) override;
   void before_forward(Unit unit) override;
   // Throws if stage 2 is asked not to reduce the gradients of a backward.
-  void begin(const Backward& backward) override;
+  void begin(const Pass& pass) override;
   void ready(Parameter parameter) override;
   void unit_done(Unit unit) override;
   void end() override;
@@ -52,4 +52,4 @@ class ZeroRedundancy final : public DataAxis {
   ZeroBuckets buckets_;
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit

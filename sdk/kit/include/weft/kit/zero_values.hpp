@@ -17,7 +17,7 @@
 #include "weft/kit/zero_fill.hpp"
 #include "weft/torch/pools.hpp"
 
-namespace weft::kit {
+namespace weft::plugin::kit {
 
 // The values of all parameters, in buckets.
 class ZeroValues {
@@ -86,4 +86,4 @@ class ZeroValues {
   std::vector<std::vector<Place>> owned_by_;  // parameters by unit
 };
 
-}  // namespace weft::kit
+}  // namespace weft::plugin::kit
