@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""What was built with longer or shorter structs than this host's works as what was built with its own."""
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+
+
+def run(*command, stdin="", **environment):
+    done = subprocess.run(command, text=True, capture_output=True, timeout=200, input=stdin,
+                          env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
+    assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def losses(weft, config, data, folder, *more, **environment):
+    metrics = os.path.join(folder, "metrics.jsonl")
+    run(weft, "train", "--model", config, "--data", data, "-n", "2", "--steps", "3", "--batch-size", "4",
+        "--sequence-length", "32", "--metrics", metrics, *more, **environment)
+    with open(metrics, encoding="utf-8") as file:
+        return [line["loss"] for line in map(json.loads, file) if "loss" in line]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("weft", "programs", "plugins", "samples"):
+        parser.add_argument(f"--{name}", required=True)
+    given = parser.parse_args()
+    config = os.path.join(given.samples, "gpt2_bytes/config.json")
+
+    lines = {way: run(os.path.join(given.programs, f"weft_growth_{way}"), config)
+             for way in ("as_is", "before", "longer", "shorter")}
+    assert "step 3 loss" in lines["as_is"], lines["as_is"]
+    for way, said in lines.items():
+        assert said == lines["as_is"], f"the {way} program says\n{said}and not\n{lines['as_is']}"
+
+    with tempfile.TemporaryDirectory() as folder:
+        data = os.path.join(folder, "text.txt")
+        with open(data, "w", encoding="utf-8") as file:
+            file.write("The cat sat on the mat and looked at the moon. " * 60)
+        with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as file:
+            json.dump({"tokenizer_class": "CharacterTokenizer"}, file)
+        with open(os.path.join(folder, "characters.txt"), "w", encoding="utf-8") as file:
+            file.write("abc")
+        policy = os.path.join(given.samples, "policy_json/policy.json")
+        hybrid = ("--strategy", "hybrid_parallel", "-o", "tp_size=2", "-o")
+        summed = losses(given.weft, config, data, folder, "--strategy", "torch_ddp")
+        split = losses(given.weft, config, data, folder, *hybrid, f"custom_policy={policy}")
+        assert len(summed) == 3 and len(split) == 3, (summed, split)
+        for way in ("longer", "before"):
+            plugins = os.path.join(given.plugins, way)
+            grown = {"WEFT_PLUGIN_ADD_PATH": plugins}
+            for plugin in sorted(os.listdir(plugins)):
+                run(given.weft, "plugins", "validate", os.path.join(plugins, plugin, "1.0.0"))
+            found = losses(given.weft, config, data, folder, "--strategy", "late_sum", **grown)
+            assert found == summed, (way, found, summed)
+            found = losses(given.weft, config, data, folder, *hybrid, "custom_policy=mlp_only", **grown)
+            assert found == split, (way, found, split)
+            told = run(given.weft, "tokenizer", "encode", "--model", folder, stdin="cab\n", **grown)
+            assert len(json.loads(told)) >= 3, (way, told)
+    print(f"{len(lines)} programs, plugins of three kinds in two ways")
+
+
+if __name__ == "__main__":
+    main()
