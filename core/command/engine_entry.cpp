@@ -9,6 +9,7 @@
 #include "failure.hpp"
 #include "host/engine_table.h"
 #include "training/services.hpp"
+#include "weft_build_id.h"
 
 namespace {
 

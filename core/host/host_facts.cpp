@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/text.hpp"
+#include "weft_build_id.h"
 
 namespace weft::host {
 namespace {

@@ -22,7 +22,7 @@
 #                     [PROVIDES names...] [LIBRARIES targets...])
 #   PROVIDES are the names by which it is found, <id> if there are none. Call it in the folder of weft_add_plugin.
 #   Target weft_plugin_<id>_<kind>. WEFT_PLUGIN_ID and WEFT_PLUGIN_VERSION are defined as strings in its sources; so is
-#   WEFT_TORCH_TAG in tiers torch and native, and WEFT_BUILD_ID in tier native.
+#   WEFT_TORCH_TAG in tiers torch and native.
 include_guard(GLOBAL)
 
 function(weft_add_plugin id)
@@ -161,7 +161,6 @@ function(weft_plugin_tier_ target tier)
   set_property(TARGET ${target} APPEND PROPERTY COMPILE_DEFINITIONS "WEFT_TORCH_TAG=\"${tag}\"")
   if(tier STREQUAL "native")
     target_link_libraries(${target} PRIVATE weft::core)
-    target_compile_definitions(${target} PRIVATE WEFT_BUILD_ID="${WEFT_BUILD_ID}")
   endif()
   if(TARGET weft_torch_pch)
     # Its flags must be ours; nothing is exported all the same, the version script sees to that.
@@ -180,16 +179,23 @@ function(weft_plugin_note_ target id version tier)
   if(NOT tier STREQUAL "c")
     string(APPEND text "\\ntorch=${WEFT_TORCH_TAG}")
   endif()
-  if(tier STREQUAL "native")
-    string(APPEND text "\\nbuild=${WEFT_BUILD_ID}")
-  endif()
+  string(APPEND text "\\n")
+  set(include "")
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
-  if("C" IN_LIST languages)
+  if(tier STREQUAL "native")
+    # Another id compiles the note again and nothing else. As C++, it also sees whether the settings of the standard library fit.
+    string(APPEND text "build=\" WEFT_BUILD_ID \"\\n")
+    set(include "#include \"${WEFT_BUILD_ID_DIR}/weft_build_id.h\"\n")
+    if(TARGET weft_build_id)
+      add_dependencies(${target} weft_build_id)
+    endif()
+    set(note ${CMAKE_CURRENT_BINARY_DIR}/weft_plugin_${id}/${target}_note.cpp)
+  elseif("C" IN_LIST languages)
     set(note ${CMAKE_CURRENT_BINARY_DIR}/weft_plugin_${id}/${target}_note.c)
   else()
     set(note ${CMAKE_CURRENT_BINARY_DIR}/weft_plugin_${id}/${target}_note.cpp)
   endif()
-  file(CONFIGURE OUTPUT ${note} CONTENT "#include <weft/note.h>\n\nWEFT_PLUGIN_NOTE(\"${text}\\n\");\n" @ONLY)
+  file(CONFIGURE OUTPUT ${note} CONTENT "#include <weft/note.h>\n${include}\nWEFT_PLUGIN_NOTE(\"${text}\");\n" @ONLY)
   set_source_files_properties(${note} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   target_sources(${target} PRIVATE ${note})
 endfunction()
@@ -230,6 +236,7 @@ function(weft_finish_plugin_ id)
   string(APPEND recipe "\"minor\": ${WEFT_PLUGIN_ABI_MINOR_}}]==])\n")
   set(checks "")
   set(files "")
+  set(build_id "") # the file that says it, if a library needs it
   foreach(library IN LISTS LIBRARIES)
     get_target_property(kind ${library} WEFT_KIND)
     get_target_property(tier ${library} WEFT_TIER)
@@ -240,7 +247,8 @@ function(weft_finish_plugin_ id)
       string(APPEND entry ", \"torch_tag\": \"${WEFT_TORCH_TAG}\"")
     endif()
     if(tier STREQUAL "native")
-      string(APPEND entry ", \"build_id\": \"${WEFT_BUILD_ID}\"")
+      string(APPEND entry ", \"build_id\": \"WEFT_BUILD_ID\"")
+      set(build_id ${WEFT_BUILD_ID_DIR}/weftBuildId.cmake)
     endif()
     string(APPEND recipe "weft_library([==[$<TARGET_FILE:${library}>]==] [==[${entry}]==])\n")
     string(APPEND checks "weft_check([==[$<TARGET_FILE:${library}>]==] ${tier})\n")
@@ -252,8 +260,8 @@ function(weft_finish_plugin_ id)
   set(scripts ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
   add_custom_command(OUTPUT ${OUTPUT}/plugin.json
     COMMAND ${CMAKE_COMMAND} -DBASE=${FOLDER}/plugin.json.base -DRECIPE=${FOLDER}/manifest.cmake
-      -DOUTPUT=${OUTPUT}/plugin.json -P ${scripts}/WeftPluginManifest.cmake
-    DEPENDS ${LIBRARIES} ${FOLDER}/plugin.json.base ${FOLDER}/manifest.cmake ${scripts}/WeftPluginManifest.cmake
+      "-DBUILD_ID=${build_id}" -DOUTPUT=${OUTPUT}/plugin.json -P ${scripts}/WeftPluginManifest.cmake
+    DEPENDS ${LIBRARIES} ${build_id} ${FOLDER}/plugin.json.base ${FOLDER}/manifest.cmake ${scripts}/WeftPluginManifest.cmake
     COMMENT "Manifest of plugin ${id}" VERBATIM)
   weft_has_sanitizer_(sanitized)
   if(NOT sanitized)

@@ -1,8 +1,13 @@
-# cmake -DBASE=... -DRECIPE=... -DOUTPUT=... -P: completes the author's part of plugin.json with what the build knows.
+# cmake -DBASE=... -DRECIPE=... [-DBUILD_ID=weftBuildId.cmake] -DOUTPUT=... -P: completes the author's part of plugin.json with what
+# the build knows.
 set(libraries "")
+if(BUILD_ID)
+  include(${BUILD_ID})
+endif()
 
 function(weft_library path entry)
   file(SHA256 ${path} digest)
+  string(REPLACE "\"WEFT_BUILD_ID\"" "\"${WEFT_BUILD_ID}\"" entry "${entry}")
   set(line "    {${entry}, \"sha256\": \"${digest}\"}")
   if(libraries)
     string(PREPEND line ",\n")
