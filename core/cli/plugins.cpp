@@ -21,6 +21,7 @@
 #include "base/text.hpp"
 #include "host/command.h"
 #include "host/signals.h"
+#include "new_plugin.hpp"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -262,7 +263,7 @@ json inspect_plugins() {
 }
 
 void add_plugins(CLI::App& application) {
-  CLI::App* plugins = application.add_subcommand("plugins", "List, show and check plugins");
+  CLI::App* plugins = application.add_subcommand("plugins", "List, show, check and begin plugins");
   plugins->require_subcommand(1);
   plugins->footer(
       "Weft searches for plugins in WEFT_PLUGIN_ADD_PATH, then in WEFT_PLUGIN_PATH if it is set, otherwise\n"
@@ -278,6 +279,7 @@ void add_plugins(CLI::App& application) {
            "weft plugins doctor", doctor);
   add_verb(plugins, "validate", "Load a plugin and check it against the rules for plugins", "FILE",
            "weft plugins validate build/lib/weft/0/plugins/my_plugin/1.0.0/my_plugin_strategy.so", validate);
+  add_new_plugin(*plugins);
   add_verb(plugins, "digest", "Print the SHA-256 of a file, as a manifest needs it", "FILE",
            "weft plugins digest my_plugin.so", digest);
 }
