@@ -1,5 +1,5 @@
-/* compare_weights WANTED FOUND: compares the weights of two safetensors files in fp64. Ends with 0 if they have
- * the same tensors and all elements are equal up to rounding. */
+/* compare_weights WANTED FOUND: compares the weights of two safetensors files in fp64. Ends with 0 if they
+ * have the same tensors and all elements are equal up to rounding. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,8 +38,8 @@ static weights read_weights(const char* path) {
   return w;
 }
 
-/* Writes the name of the tensor whose bytes have `place`, and returns its first byte. Stops at a tensor that is
- * not in fp64. */
+/* Writes the name of the tensor whose bytes have `place`, and returns its first byte. Stops at a tensor that
+ * is not in fp64. */
 static uint64_t find_tensor(const char* path, const char* header, uint64_t place, char* name, size_t size) {
   const char* at = header;
   while ((at = strstr(at, "\"dtype\":\"")) != NULL) {
