@@ -27,13 +27,12 @@ function(weft_add_parity_test name)
   if(NOT TARGET weft_compare_weights)
     add_executable(weft_compare_weights ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/compare_weights.c)
   endif()
-  weft_command_(command)
   weft_read_abi_version_()
   # CMake would take the arguments of one list for those of the whole command.
   list(JOIN arg_ONE_RANK "\n" one_rank)
   list(JOIN arg_ARGUMENTS "\n" arguments)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/parity.${name})
-  add_test(NAME parity.${name} COMMAND ${CMAKE_COMMAND} -DWEFT=${command} -DCOMPARE=$<TARGET_FILE:weft_compare_weights>
+  add_test(NAME parity.${name} COMMAND ${CMAKE_COMMAND} -DWEFT=$<TARGET_FILE:weft::command> -DCOMPARE=$<TARGET_FILE:weft_compare_weights>
     -DMODEL=${arg_MODEL} -DDATA=${arg_DATA} -DRANKS=${arg_RANKS} "-DONE_RANK=${one_rank}" "-DARGUMENTS=${arguments}"
     -DSAVED=${arg_SAVED} -DOUTPUT=${folder} -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/WeftParityCheck.cmake)
   set_tests_properties(parity.${name} PROPERTIES LABELS parity TIMEOUT 300 PROCESSORS ${arg_RANKS}

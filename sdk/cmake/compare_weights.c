@@ -1,5 +1,5 @@
 /* compare_weights WANTED FOUND: compares the weights of two safetensors files in fp64. Ends with 0 if they
- * have the same tensors and all elements are equal up to rounding. */
+ * have the same tensors, all elements are equal up to rounding, and not all of them are 0. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static uint64_t find_tensor(const char* path, const char* header, uint64_t place
 
 int main(int argc, char** argv) {
   weights wanted, found;
-  double largest = 0;
+  double largest = 0, sum = 0;
   uint64_t i, worst = 0, first;
   char name[256];
   if (argc != 3) fail("usage:", "compare_weights WANTED FOUND");
@@ -75,9 +75,10 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (wanted.count == 0) fail(argv[1], "has no elements");
-  for (i = 0; i < wanted.count; ++i) {
+  for (i = 0; i < wanted.count && largest == largest; ++i) { /* until one is no number */
+    sum += fabs(wanted.data[i]);
     const double difference = fabs(wanted.data[i] - found.data[i]) / (1 + fabs(wanted.data[i]));
-    if (!(difference <= largest)) { /* also if it is no number */
+    if (!(difference <= largest)) {
       largest = difference;
       worst = i;
     }
@@ -89,5 +90,6 @@ int main(int argc, char** argv) {
   free(wanted.data);
   free(found.header);
   free(found.data);
+  if (sum == 0) fail(argv[1], "has zeros alone: nothing was trained");
   return largest <= 1e-10 ? 0 : 1;
 }

@@ -67,7 +67,7 @@ TEST_F(PluginsCommand, FailsWithCodeOne) {
 }
 
 TEST_F(PluginsCommand, EveryVerbHasHelpWithAnExample) {
-  for (const char* verb : {"", "list", "show", "doctor", "validate", "digest"}) {
+  for (const char* verb : {"", "list", "show", "doctor", "validate", "new", "digest"}) {
     expect_parts(run(std::string("plugins ") + verb + " --help"), 0, {"Example: weft plugins"});
   }
 }

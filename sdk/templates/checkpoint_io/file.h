@@ -4,8 +4,8 @@
  *   for each tensor its name as size and bytes, its dtype, the number of its dimensions, and each dimension,
  *   then the elements of all tensors, one after the other.
  * Functions return NULL, or a text that says what is wrong. */
-#ifndef TEMPLATE_NAME_FILE_H
-#define TEMPLATE_NAME_FILE_H
+#ifndef FORMAT_FILE_H
+#define FORMAT_FILE_H
 
 #include <weft/types.h>
 
