@@ -101,15 +101,23 @@ std::string configuration(const Attributes& attributes, const std::vector<Planne
          std::to_string(attributes.integer("strength")) + ",\n  \"layers\": [" + paths + "]\n}\n";
 }
 
+// Returns the attribute that adapter.json may give.
+weft::plan::AttributeRule strength() {
+  weft::plan::AttributeRule rule;
+  rule.standard.key = "strength";
+  rule.standard.kind = WEFT_KIND_INT;
+  rule.standard.integer = 1;
+  rule.documentation = "the factors are 1 + strength s";
+  rule.minimum = 1;
+  return rule;
+}
+
 const weft::plan::Operation* find_operation(std::string_view id) {
   static const weft::plan::Operation kOperation = {
       .id = "own.template_name/1",
       .documentation = "multiplies each output feature of a frozen linear layer by a trained factor",
       .kinds = {"Conv1D", "Linear"},
-      .attributes = {{{.key = "strength", .kind = WEFT_KIND_INT, .integer = 1},
-                      "the factors are 1 + strength s",
-                      {},
-                      1}},
+      .attributes = {strength()},
       .keeps = "the factors of its output features",
       .cut = cut,
       .install = install,
