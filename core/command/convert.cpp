@@ -32,17 +32,14 @@ bool is_torch_file(const fs::path& path) {
   return extension == ".bin" || extension == ".pt" || extension == ".pth";
 }
 
-bool names_a_file(const fs::path& path) {
-  return !fs::is_directory(path) && (path.extension() == ".safetensors" || is_torch_file(path));
-}
-
 checkpoint::WriteOptions write_options(const Settings& arguments, const fs::path& output) {
   checkpoint::WriteOptions options;
   options.shard = arguments.flag("shard");
   options.size_per_shard = arguments.integer("size_per_shard");
   options.prefix = arguments.text("prefix");
-  const std::string by_name = names_a_file(output) && is_torch_file(output) ? "pytorch" : "safetensors";
-  options.use_safetensors = arguments.text("format", by_name) == "safetensors";
+  options.format = arguments.text("format");
+  if (options.format.empty())
+    options.use_safetensors = !checkpoint::names_a_file(output) || !is_torch_file(output);
   return options;
 }
 
@@ -112,7 +109,7 @@ void check_output(const Settings& arguments, const fs::path& input, const fs::pa
   JobFiles files(arguments);
   files.reads_model("INPUT", input.string());
   std::error_code ignored;
-  if (names_a_file(output))
+  if (checkpoint::names_a_file(output))
     files.writes("OUTPUT", output.string());
   else if (!fs::equivalent(input, output, ignored))
     files.saves("OUTPUT", output.string());
@@ -126,10 +123,10 @@ int convert(const Settings& arguments) {
   const Dtype dtype = wanted_dtype(arguments);
   const checkpoint::WriteOptions options = write_options(arguments, output);
   const fs::path state = input / checkpoint::kStateFolder;
-  const bool to_file = names_a_file(output), has_state = fs::is_directory(state);
+  const bool to_file = checkpoint::names_a_file(output), has_state = fs::is_directory(state);
   check_training_state(arguments, has_state, input.string(), to_file);
   check_output(arguments, input, output);
-  const checkpoint::Reader reader(input.string());
+  const checkpoint::Reader reader(input.string(), arguments.text("checkpoint_io"));
   if (to_file) {
     write_weights(reader, output.string(), dtype, options);
   } else {

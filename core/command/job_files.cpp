@@ -12,7 +12,7 @@
 #include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/training_state.hpp"
-#include "files/folder.hpp"
+#include "files/formats.hpp"
 #include "opening/model_files.hpp"
 #include "opening/model_state.hpp"
 #include "text/text_files.hpp"

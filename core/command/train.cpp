@@ -22,6 +22,7 @@
 #include "device/counting_allocator.hpp"
 #include "device/tensors.hpp"
 #include "files/folder.hpp"
+#include "files/formats.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "opening/model_state.hpp"
 #include "trace/phases.hpp"
@@ -164,10 +165,10 @@ void check_outputs(const Settings& arguments, const BoosterOptions& options) {
 }
 
 // Tries to save on the master, before the first step, and keeps other jobs from saving to the same folder.
-checkpoint::FolderLock reserve(const SavePlan& save, const World& world) {
+checkpoint::FolderLock reserve(const SavePlan& save, const std::string& format, const World& world) {
   checkpoint::FolderLock lock;
   if (save.folder.empty()) return lock;
-  checkpoint::require_format();
+  checkpoint::format_named(format);
   world.priority_execution([&] {
     if (!world.is_master()) return;
     lock = checkpoint::StagedFolder::reserve(save.folder);
@@ -290,7 +291,7 @@ int train(const Settings& arguments) {
   const SavePlan save{arguments.text("output"), arguments.integer("save_every", 0),
                       arguments.flag("save_async")};
   on_every_rank(world.communicator(), [&] { check_outputs(arguments, options); });
-  const checkpoint::FolderLock save_lock = reserve(save, world);
+  const checkpoint::FolderLock save_lock = reserve(save, options.checkpoint_io, world);
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
   TimeTable times(model, arguments.text("peak_tflops"), world);
   std::optional<Booster> made;

@@ -65,7 +65,7 @@ void check_provided_table(const weft_shard_policy& table) {
 }
 
 void check_provided_table(const weft_checkpoint_io& table) {
-  check_fields(table, WEFT_END_OF(weft_checkpoint_io, abandon),
+  check_fields(table, WEFT_END_OF(weft_checkpoint_io, owns),
                {{"recognises", table.recognises},
                 {"open", table.open},
                 {"close", table.close},
@@ -76,7 +76,8 @@ void check_provided_table(const weft_checkpoint_io& table) {
                 {"create", table.create},
                 {"write", table.write},
                 {"commit", table.commit},
-                {"abandon", table.abandon}});
+                {"abandon", table.abandon},
+                {"owns", table.owns}});
 }
 
 // The engine checks the functions of the class that is asked for: a library may have many.
@@ -85,15 +86,18 @@ void check_provided_table(const weft_tokenizer_class& table) {
 }
 
 template <class KindFactory>
+const auto* find_provided(const KindFactory& factory, std::string_view name) {
+  return factory.find(borrow(name));
+}
+
+const auto* find_provided(const weft_checkpoint_io_factory& factory, std::string_view name) {
+  return factory.find(&factory, borrow(name));
+}
+
+template <class KindFactory>
 void check_provided(const void* factory, const LibraryEntry& library) {
   for (const std::string& name : library.provides) {
-    const auto* const kind_factory = static_cast<const KindFactory*>(factory);
-    const auto* table = [&] {
-      if constexpr (requires { kind_factory->find(borrow(name)); })
-        return kind_factory->find(borrow(name));
-      else
-        return kind_factory->find(kind_factory, borrow(name));
-    }();
+    const auto* table = find_provided(*static_cast<const KindFactory*>(factory), name);
     if (table == nullptr)
       refuse(Stage::kTableValidate,
              "its manifest says that it provides \"{}\", but its factory does not find that", name);

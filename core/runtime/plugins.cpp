@@ -1,6 +1,8 @@
 #include "plugins.hpp"
 
 #include <atomic>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error_sink.hpp"
 #include "base/text.hpp"
@@ -26,12 +28,27 @@ weft_runtime* plugin_runtime() {
   return runtime;
 }
 
-weft_loaded load_plugin(std::string_view kind, std::string_view name) {
+weft_loaded load_plugin(std::string_view kind, std::string_view name, std::string_view version) {
   weft_loaded loaded{};
   loaded.struct_size = sizeof(loaded);
   ErrorSink error;
-  error.check(weft_runtime_load(plugin_runtime(), borrow(kind), borrow(name), borrow(""), &loaded, error));
+  error.check(
+      weft_runtime_load(plugin_runtime(), borrow(kind), borrow(name), borrow(version), &loaded, error));
   return loaded;
+}
+
+std::vector<std::string> provided_names(std::string_view kind) {
+  weft_str text{};
+  ErrorSink error;
+  error.check(weft_runtime_list(plugin_runtime(), &text, error));
+  const nlohmann::json listing = nlohmann::json::parse(view(text));
+  weft_text_destroy(text);
+  std::set<std::string> names;
+  for (const nlohmann::json& plugin : listing.at("plugins")) {
+    if (plugin.contains("problem") || plugin.at("kind") != kind) continue;
+    for (const nlohmann::json& name : plugin.at("provides")) names.insert(name.get<std::string>());
+  }
+  return {names.begin(), names.end()};
 }
 
 const void* find_factory(const weft_loaded& loaded, const char* id) {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "weft/runtime.h"
 
@@ -14,9 +15,12 @@ weft_runtime* plugin_runtime();
 // Makes `runtime` the one that finds plugins. It must outlive every use of the engine.
 void use_plugin_runtime(weft_runtime* runtime);
 
-// Loads the plugin of this kind that provides `name` (empty: the default of the kind). Throws the error of
-// the loader.
-weft_loaded load_plugin(std::string_view kind, std::string_view name);
+// Loads the plugin of this kind that provides `name` (empty: the default of the kind), in this version
+// (empty: the newest). Throws the error of the loader.
+weft_loaded load_plugin(std::string_view kind, std::string_view name, std::string_view version = "");
+
+// Returns the names that the installed plugins of this kind provide, sorted. Loads nothing.
+std::vector<std::string> provided_names(std::string_view kind);
 
 // Returns the factory of a loaded plugin. Throws if it has none of this id.
 template <class Factory>

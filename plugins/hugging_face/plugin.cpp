@@ -1,4 +1,5 @@
-// The C table of the format "hugging_face", on top of its C++ classes. No exception leaves this file.
+// The C table of the formats "hugging_face", "safetensors" and "pytorch", on top of its C++ classes. No
+// exception leaves this file.
 #include <algorithm>
 #include <new>
 
@@ -22,6 +23,9 @@ struct weft_checkpoint_writer {
 };
 
 namespace {
+
+constexpr std::string_view kSafetensors = "safetensors", kPyTorch = "pytorch";
+constexpr uint64_t kEntrySize = WEFT_END_OF(weft_tensor_entry, shape);  // a newer host may have more
 
 std::string_view view(weft_str text) {
   return {text.data == nullptr ? "" : text.data, text.size};
@@ -62,11 +66,12 @@ void require(const void* pointer, const char* what) {
 
 // --- reading
 
-uint32_t recognises(weft_str path) {
+uint32_t recognises(const weft_checkpoint_io* /*io*/, weft_str path) {
   return hf::recognises(std::string(view(path))) ? 1 : 0;
 }
 
-weft_status open_reader(weft_str path, weft_checkpoint_reader** own, weft_error* error) {
+weft_status open_reader(const weft_checkpoint_io* /*io*/, weft_str /*name*/, weft_str path,
+                        weft_checkpoint_reader** own, weft_error* error) {
   return guarded(error, [&] {
     require(own, "the place for the reader");
     *own = new weft_checkpoint_reader{hf::CheckpointReader(checked_path(path))};
@@ -86,9 +91,9 @@ weft_status describe(weft_checkpoint_reader* reader, uint64_t index, weft_tensor
   return guarded(error, [&] {
     require(reader, "the reader");
     require(out, "the place for the tensor's entry");
-    if (out->struct_size < sizeof(weft_tensor_entry)) {
+    if (out->struct_size < kEntrySize) {
       hf::fail(WEFT_INVALID_ARGUMENT, "weft_tensor_entry.struct_size is ", out->struct_size,
-               ", must be at least ", sizeof(weft_tensor_entry));
+               ", must be at least ", kEntrySize);
     }
     const hf::StoredTensor& tensor = reader->reader.tensor(index);
     out->name = {tensor.name.data(), tensor.name.size()};
@@ -176,29 +181,36 @@ hf::TensorEntry parse_entry(const weft_tensor_entry& entry) {
   return parsed;
 }
 
-std::vector<hf::TensorEntry> parse_entries(const weft_tensor_entry* entries, uint64_t num_entries) {
+std::vector<hf::TensorEntry> parse_entries(const weft_tensor_entry* const* entries, uint64_t num_entries) {
   if (num_entries > 0) require(entries, "the array of entries");
   std::vector<hf::TensorEntry> parsed;
-  // A newer host has longer entries; struct_size is the distance between two of them.
-  const char* next = reinterpret_cast<const char*>(entries);
   for (uint64_t i = 0; i < num_entries; ++i) {
-    const auto& entry = *reinterpret_cast<const weft_tensor_entry*>(next);
-    if (entry.struct_size < sizeof(weft_tensor_entry) || entry.struct_size != entries->struct_size) {
-      hf::fail(WEFT_INVALID_ARGUMENT, "entry ", i, ": struct_size is ", entry.struct_size, ", must be ",
-               std::max<uint64_t>(sizeof(weft_tensor_entry), entries->struct_size));
-    }
-    parsed.push_back(parse_entry(entry));
-    next += entry.struct_size;
+    require(entries[i], "an entry");
+    if (entries[i]->struct_size < kEntrySize)
+      hf::fail(WEFT_INVALID_ARGUMENT, "entry ", i, ": struct_size is ", entries[i]->struct_size,
+               ", must be at least ", kEntrySize);
+    parsed.push_back(parse_entry(*entries[i]));
   }
   return parsed;
 }
 
-weft_status create(weft_str path, const weft_kv* options, uint64_t num_options,
-                   const weft_tensor_entry* entries, uint64_t num_entries, weft_checkpoint_writer** own,
-                   weft_error* error) {
+// "safetensors" and "pytorch" say which files are written, as the option "use_safetensors" does.
+void apply_name(std::string_view name, hf::WriteOptions& options) {
+  if (name != kSafetensors && name != kPyTorch) return;
+  const bool by_name = name == kSafetensors;
+  if (options.use_safetensors.value_or(by_name) != by_name)
+    hf::fail(WEFT_INVALID_ARGUMENT, "use_safetensors is ", by_name ? "false" : "true", ", but the format is ",
+             name, "; change one of the two");
+  options.use_safetensors = by_name;
+}
+
+weft_status create(const weft_checkpoint_io* /*io*/, weft_str name, weft_str path, const weft_kv* options,
+                   uint64_t num_options, const weft_tensor_entry* const* entries, uint64_t num_entries,
+                   weft_checkpoint_writer** own, weft_error* error) {
   return guarded(error, [&] {
     require(own, "the place for the writer");
     hf::WriteOptions parsed = parse_options(options, num_options);
+    apply_name(view(name), parsed);
     *own = new weft_checkpoint_writer{
         {checked_path(path), std::move(parsed), parse_entries(entries, num_entries)}};
   });
@@ -224,8 +236,13 @@ void abandon(weft_checkpoint_writer* writer) {
   delete writer;
 }
 
+uint32_t owns(const weft_checkpoint_io* /*io*/, weft_str file, weft_str prefix) {
+  return hf::FileNames{std::string(view(prefix))}.owns(view(file)) ? 1 : 0;
+}
+
 constexpr weft_checkpoint_io kTable = {
     sizeof(weft_checkpoint_io),
+    nullptr,
     recognises,
     open_reader,
     close_reader,
@@ -237,10 +254,12 @@ constexpr weft_checkpoint_io kTable = {
     write,
     commit,
     abandon,
+    owns,
 };
 
-const weft_checkpoint_io* find(weft_str name) {
-  return view(name) == WEFT_PLUGIN_ID ? &kTable : nullptr;
+const weft_checkpoint_io* find(const weft_checkpoint_io_factory* /*factory*/, weft_str name) {
+  const bool is_ours = view(name) == WEFT_PLUGIN_ID || view(name) == kSafetensors || view(name) == kPyTorch;
+  return is_ours ? &kTable : nullptr;
 }
 
 constexpr weft_checkpoint_io_factory kFactory = {sizeof(weft_checkpoint_io_factory), find};

@@ -196,14 +196,16 @@ TEST_F(Negotiation, RefusesNullSlots) {
 TEST_F(Negotiation, RefusesFormatsWithoutAFunction) {
   static weft_checkpoint_io format;
   static const weft_checkpoint_io_factory formats = {
-      sizeof(formats), [](weft_str) -> const weft_checkpoint_io* { return &format; }};
+      sizeof(formats),
+      [](const weft_checkpoint_io_factory*, weft_str) -> const weft_checkpoint_io* { return &format; }};
   library_.kind = "checkpoint_io";
   plugin.get_factory = [](const weft_plugin*, weft_str id) -> const void* {
     return view(id) == WEFT_FACTORY_CHECKPOINT_IO ? &formats : nullptr;
   };
   const auto anything = [](auto...) -> weft_status { return WEFT_UNIMPLEMENTED; };
   const weft_checkpoint_io whole = {sizeof(whole),
-                                    [](weft_str) -> uint32_t { return 0; },
+                                    nullptr,
+                                    [](const weft_checkpoint_io*, weft_str) -> uint32_t { return 0; },
                                     anything,
                                     [](weft_checkpoint_reader*) {},
                                     [](weft_checkpoint_reader*) -> uint64_t { return 0; },
@@ -213,7 +215,8 @@ TEST_F(Negotiation, RefusesFormatsWithoutAFunction) {
                                     anything,
                                     anything,
                                     anything,
-                                    [](weft_checkpoint_writer*) {}};
+                                    [](weft_checkpoint_writer*) {},
+                                    [](auto...) -> uint32_t { return 0; }};
   format = whole;
   EXPECT_NO_THROW(check_tables(&plugin, library_));
   format.open = nullptr;
@@ -222,8 +225,11 @@ TEST_F(Negotiation, RefusesFormatsWithoutAFunction) {
   format.abandon = nullptr;
   EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "no abandon");
   format = whole;
-  format.struct_size = WEFT_END_OF(weft_checkpoint_io, commit);
-  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "at least 96");
+  format.owns = nullptr;
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "no owns");
+  format = whole;
+  format.struct_size = WEFT_END_OF(weft_checkpoint_io, abandon);
+  EXPECT_ERROR(check_tables(&plugin, library_), WEFT_FAILED_PRECONDITION, "at least 112");
 }
 
 TEST_F(Negotiation, RefusesAPluginWithoutWhatItsManifestPromises) {

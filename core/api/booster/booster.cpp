@@ -158,6 +158,8 @@ nlohmann::json Booster::Shared::facts_of(const Job& job, const ChosenStrategy& s
   // Compared by what was made of them.
   facts["strategy"] = strategy.identity;
   facts.erase("options");
+  if (!options.checkpoint_io.empty())
+    facts["checkpoint_io"] = checkpoint::format_named(options.checkpoint_io).identity;
   facts["precision"] = precision;
   facts["accumulate"] = job.accumulate;
   facts["max_grad_norm"] = job.max_grad_norm;
@@ -242,10 +244,10 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   std::string content;
   on_every_rank(shared_->world.communicator(), [&] {
     if (boosted.weights.empty()) return;
-    source = checkpoint::weight_source(boosted.weights, job.model.module(), boosted.missing,
-                                       shared_->world.is_master());
+    source = checkpoint::weight_source(boosted.weights, options.checkpoint_io, job.model.module(),
+                                       boosted.missing, shared_->world.is_master());
     if (shared_->world.size() > 1)
-      content = checkpoint::compared_content(checkpoint::Reader(boosted.weights));
+      content = checkpoint::compared_content(checkpoint::Reader(boosted.weights, options.checkpoint_io));
   });
   const auto [training, host] = shared_->make_training(job, std::move(source), content);
   training->bindings().check_replicas(Bindings::Origin::kBoosted);

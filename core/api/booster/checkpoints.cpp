@@ -39,11 +39,11 @@ void check_before_save(Bindings& bindings) {
 // Throws on every rank unless the ranks read the same at `path`: tensors and, if `key` is given, the text of
 // the metadata under it, as far as fingerprints tell. Collective.
 void require_same_content(const Communicator& ranks, const std::string& what, const std::string& path,
-                          const char* key = nullptr) {
+                          const std::string& format, const char* key = nullptr) {
   if (ranks.size() == 1) return;
   nlohmann::json content, found_in;
   on_every_rank(ranks, [&] {
-    const checkpoint::Reader reader(path);
+    const checkpoint::Reader reader(path, format);
     content[what] = checkpoint::compared_content(reader);
     if (key != nullptr)
       content[what + " metadata"] = digest_prefix(sha256_hex(reader.metadata(key).value_or("")));
@@ -80,7 +80,8 @@ void Booster::save_model(const Model& model, const std::string& path, const Save
   finish_saving();
   Bindings& bindings = bindings_of(model, "save_model");
   check_before_save(bindings);
-  ModelSnapshot snapshot(model, options, checkpoint::held_values(bindings.publish(WEFT_REASON_SAVE)));
+  ModelSnapshot snapshot(model, options, this->options().checkpoint_io,
+                         checkpoint::held_values(bindings.publish()));
   if (options.background) checkpoint::copy_pieces(snapshot.pieces, world().is_master());
   shared_->save(options.background, [path, snapshot = std::move(snapshot)](const Communicator& ranks) {
     snapshot.save(path, ranks);
@@ -92,14 +93,14 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
   finish_saving();
   if (model.shared().training != nullptr) {
     Bindings& bindings = model.shared().bindings();
-    require_same_content(world().communicator(), "weights", path);
-    const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD);
-    on_every_rank(world().communicator(), [&] { checkpoint::read_weights(path, bindings, shards, strict); });
-    bindings.values_written(WEFT_REASON_LOAD, shards);
+    require_same_content(world().communicator(), "weights", path, options().checkpoint_io);
+    on_every_rank(world().communicator(),
+                  [&] { checkpoint::read_weights(path, bindings, bindings.publish(), strict); });
+    bindings.values_written();
     bindings.check_replicas(Bindings::Origin::kLoaded);
     return;
   }
-  const checkpoint::Reader reader(path);
+  const checkpoint::Reader reader(path, options().checkpoint_io);
   const checkpoint::WeightMap map(reader, model.module());
   if (strict) map.require_exact(path, model.module());
   model.shared().weights = path;
@@ -110,7 +111,7 @@ void Booster::save_optimizer(const optim::Optimizer& optimizer, const std::strin
   const Activity activity("the save to " + path);
   finish_saving();
   checkpoint::OptimizerSnapshot snapshot = checkpoint::take_snapshot(optimizer, world().communicator());
-  checkpoint::WriteOptions written = write_options(options);
+  checkpoint::WriteOptions written = write_options(options, this->options().checkpoint_io);
   written.metadata = {{checkpoint::kOptimizerKey, snapshot.description.dump()}};
   if (options.background) checkpoint::copy_pieces(snapshot.pieces, world().is_master());
   shared_->save(options.background,
@@ -126,7 +127,8 @@ void Booster::load_optimizer(optim::Optimizer& optimizer, const std::string& pat
   const Activity activity("the loading of " + path);
   finish_saving();
   on_every_rank(world().communicator(), [&] { optimizer.shared().boosted("load_optimizer"); });
-  require_same_content(world().communicator(), "optimizer state", path, checkpoint::kOptimizerKey);
+  require_same_content(world().communicator(), "optimizer state", path, options().checkpoint_io,
+                       checkpoint::kOptimizerKey);
   on_every_rank(world().communicator(), [&] { checkpoint::read_optimizer(path, optimizer); });
 }
 
@@ -154,21 +156,22 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
   finish_saving();
   Bindings& bindings = bindings_of(job.model, "save_training");
   check_before_save(bindings);
-  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_SAVE);
-  ModelSnapshot model(job.model, options, checkpoint::held_values(shards));
+  const std::vector<Shard> shards = bindings.publish();
+  ModelSnapshot model(job.model, options, this->options().checkpoint_io, checkpoint::held_values(shards));
+  model.check_weights_path();
   checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(trained(job, bindings), world(), shards);
   if (options.background) {
     checkpoint::copy_pieces(model.pieces, world().is_master());  // the master writes what others count, too
     checkpoint::copy_pieces(state.pieces, false);
   }
-  shared_->save(options.background,
-                [path, model = std::move(model), state = std::move(state)](const Communicator& ranks) {
-                  SharedStaging staging(ranks, path, model.options.prefix);
-                  model.write(staging.path(), ranks);
-                  checkpoint::write_training_state(staging.make_shared_folder(checkpoint::kStateFolder),
-                                                   model.weights_in(staging.path()), ranks, state);
-                  staging.publish();
-                });
+  shared_->save(options.background, [path, model = std::move(model),
+                                     state = std::move(state)](const Communicator& ranks) {
+    SharedStaging staging(ranks, path, model.options.prefix);
+    model.write(staging.path(), ranks);
+    checkpoint::write_training_state(staging.make_shared_folder(checkpoint::kStateFolder),
+                                     model.weights_in(staging.path()), model.options.format, ranks, state);
+    staging.publish();
+  });
 }
 
 void Booster::load_training(Job& job, const std::string& path) {

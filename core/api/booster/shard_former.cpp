@@ -166,7 +166,7 @@ void ShardedModel::save(const std::string& path, const SaveOptions& options) con
   if (options.background)
     fail(WEFT_UNIMPLEMENTED, "save {}: a divided model is not saved in the background; a Booster's job is",
          path);
-  ModelSnapshot(shared_->model, options, checkpoint::held_values(shared_->shards()))
+  ModelSnapshot(shared_->model, options, "", checkpoint::held_values(shared_->shards()))
       .save(path, shared_->ranks);
 }
 
@@ -189,7 +189,7 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
     std::string policy;
     plan = make_plan(model.module(), sizes, config_.custom_policy, &policy);
     if (!opened.weights.empty())
-      source = checkpoint::weight_source(opened.weights, model.module(), opened.missing,
+      source = checkpoint::weight_source(opened.weights, "", model.module(), opened.missing,
                                          config_.tensor_parallel_group.rank() == 0);
     facts = {{"model library", opened.library},
              {"architecture", model.architecture()},

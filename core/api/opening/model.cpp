@@ -4,8 +4,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "files/folder.hpp"
-#include "files/format.hpp"
+#include "files/formats.hpp"
 #include "host/launch/activity.hpp"
 #include "opening/model_files.hpp"
 #include "opening/model_state.hpp"

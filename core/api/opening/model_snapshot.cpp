@@ -19,13 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Returns true if the path names one file, by its extension.
-bool names_a_file(const std::string& path) {
-  for (const char* extension : {".safetensors", ".bin", ".pt", ".pth"})
-    if (fs::path(path).extension() == extension) return !fs::is_directory(path);
-  return false;
-}
-
 // Returns the configuration to save, with the architecture that from_pretrained is to make. The dtype under
 // these keys is the one to which from_pretrained would convert the weights, so it has to be theirs.
 std::string saved_config(const Model& model) {
@@ -66,10 +59,10 @@ auto keeps(const std::string& prefix) {
 
 }  // namespace
 
-checkpoint::WriteOptions write_options(const SaveOptions& options) {
+checkpoint::WriteOptions write_options(const SaveOptions& options, const std::string& format) {
   if (options.size_per_shard <= 0)
     fail(WEFT_INVALID_ARGUMENT, "size_per_shard is {} MB, must be positive", options.size_per_shard);
-  return {options.shard, options.prefix, options.size_per_shard, options.use_safetensors, {}};
+  return {options.shard, options.prefix, options.size_per_shard, options.use_safetensors, {}, format};
 }
 
 SharedStaging::SharedStaging(const Communicator& ranks, const std::string& path, const std::string& prefix)
@@ -95,11 +88,12 @@ void SharedStaging::publish() {
   on_master(ranks_, [&] { folder_->publish(); });
 }
 
-ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, checkpoint::Pieces held)
+ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, const std::string& format,
+                             checkpoint::Pieces held)
     : config(saved_config(model)),
       generation_config(model.shared().generation_config),
       tokenizer(model.shared().tokenizer),
-      options(write_options(save)),
+      options(write_options(save, format)),
       pieces(std::move(held)),
       companions(model.shared().companions),
       constants_(model.module().constants()) {
@@ -159,8 +153,18 @@ std::string ModelSnapshot::weights_in(const fs::path& folder) const {
       .string();
 }
 
+void ModelSnapshot::check_weights_path() const {
+  const checkpoint::Format& format = checkpoint::format_named(options.format);
+  if (!options.prefix.empty() && !checkpoint::is_default(format))
+    fail(WEFT_INVALID_ARGUMENT,
+         "prefix \"{}\" is for file names of the default checkpoint format, and the format is {}: leave one "
+         "of "
+         "the two out",
+         options.prefix, format.label);
+}
+
 void ModelSnapshot::save(const std::string& path, const Communicator& ranks) const {
-  if (ranks.broadcast_text(names_a_file(path) ? "file" : "folder", 0) == "file")
+  if (ranks.broadcast_text(checkpoint::names_a_file(path) ? "file" : "folder", 0) == "file")
     return checkpoint::write_gathered(path, options, ranks, all_pieces(ranks));
   SharedStaging staging(ranks, path, options.prefix);
   write(staging.path(), ranks);

@@ -13,8 +13,9 @@
 
 namespace weft {
 
-// Converts the options of a save. Throws INVALID_ARGUMENT if the size per file is not positive.
-checkpoint::WriteOptions write_options(const SaveOptions& options);
+// Converts the options of a save in a checkpoint format. Throws INVALID_ARGUMENT if the size per file is not
+// positive.
+checkpoint::WriteOptions write_options(const SaveOptions& options, const std::string& format);
 
 // A staged folder that the master creates and publishes. Every rank knows its path. All methods but path()
 // are collective.
@@ -43,10 +44,13 @@ struct ModelSnapshot {
   checkpoint::Pieces pieces;
   std::map<std::string, std::string> companions;  // files beside config.json, by name
 
-  ModelSnapshot(const Model& model, const SaveOptions& options, checkpoint::Pieces pieces);
+  ModelSnapshot(const Model& model, const SaveOptions& options, const std::string& format,
+                checkpoint::Pieces pieces);
   void write(const std::filesystem::path& folder, const Communicator& ranks) const;
-  // The path by which a reader opens the weights that write() put there, whatever stands beside them.
+  // The path by which a reader opens the weights that write() put there, whatever stands beside them. With a
+  // prefix only the default format has one; check_weights_path() throws INVALID_ARGUMENT for another.
   std::string weights_in(const std::filesystem::path& folder) const;
+  void check_weights_path() const;
   void write_adapter(const std::filesystem::path& folder, const Communicator& ranks) const;
   // Writes a folder, or only the weights as one file if `path` has the extension of a weight file.
   void save(const std::string& path, const Communicator& ranks) const;

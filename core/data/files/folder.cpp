@@ -134,22 +134,6 @@ void remove_leftovers_inside(const fs::path& folder) {
 
 }  // namespace
 
-bool is_weight_file(const std::string& name, const std::string& prefix) {
-  const std::string part = prefix.empty() ? "" : "." + prefix;
-  for (const auto& [stem, extension] :
-       {std::pair<std::string, std::string>{"model", ".safetensors"}, {"pytorch_model", ".bin"}}) {
-    const std::string head = stem + part;
-    if (name == head + extension || name == stem + extension + ".index" + part + ".json") return true;
-    if (!name.starts_with(head + "-") || !name.ends_with(extension)) continue;
-    const std::string numbers =
-        name.substr(head.size() + 1, name.size() - head.size() - 1 - extension.size());
-    if (numbers.find("-of-") != std::string::npos &&
-        numbers.find_first_not_of("0123456789-of") == std::string::npos)
-      return true;
-  }
-  return false;
-}
-
 FolderLock StagedFolder::reserve(const fs::path& path) {
   StagedFolder trial(path, [](const fs::path&) { return false; });
   write_file(trial.path() / "config.json", "{}\n");

@@ -58,7 +58,4 @@ void write_file(const std::filesystem::path& path, const std::string& text, uint
 // Replaces a file (base/replaced_file.hpp). Throws UNAVAILABLE if another process saves there.
 void replace_file(const std::filesystem::path& path, const std::string& text);
 
-// True for names of weight files that a save with this prefix replaces, in any format and sharding.
-bool is_weight_file(const std::string& name, const std::string& prefix);
-
 }  // namespace weft::checkpoint

@@ -8,37 +8,26 @@
 #include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "device/tensors.hpp"
-#include "plugins.hpp"
+#include "host/launch/crash_note.hpp"
 #include "weft/torch/dtypes.hpp"
 
 namespace weft::checkpoint {
 
 namespace {
 
-struct Format {
-  const weft_checkpoint_io* io;
-  std::string plugin;  // its name, for messages
-};
-
-// The default format: the plugin whose manifest says so.
-const Format& default_format() {
-  static const Format format = [] {
-    const weft_loaded loaded = load_plugin("checkpoint_io", "");
-    const auto& factory = plugin_factory<weft_checkpoint_io_factory>(loaded, WEFT_FACTORY_CHECKPOINT_IO);
-    const weft_checkpoint_io* found = factory.find(loaded.id);
-    if (found == nullptr)
-      fail(WEFT_FAILED_PRECONDITION, "plugin {} has no checkpoint format of its name", view(loaded.id));
-    return Format{found, std::string(view(loaded.id))};
-  }();
-  return format;
+// Throws the error of a function of the format.
+void check(const Format& format, const ErrorSink& error, weft_status status) {
+  if (status != WEFT_OK && view(weft_error_text(error)).empty())
+    fail(status, "checkpoint format {}: it returned status {} without a reason", format.label, status);
+  error.check(status);
 }
 
-// Throws the error of a function of the format.
-void check(const ErrorSink& error, weft_status status) {
-  if (status != WEFT_OK && view(weft_error_text(error)).empty())
-    fail(status, "checkpoint format {}: it returned status {} without a reason", default_format().plugin,
-         status);
-  error.check(status);
+// Calls a function of the format. A crash names it.
+template <class Call>
+void call(const Format& format, const std::string& crash, const Call& function) {
+  const CrashNote note(crash.c_str());
+  ErrorSink error;
+  check(format, error, function(error));
 }
 
 }  // namespace
@@ -66,36 +55,46 @@ void TensorSource::read_range(size_t index, int64_t begin, const at::Tensor& des
   }
 }
 
-void require_format() {
-  default_format();
-}
-
-bool recognises(const std::string& path) {
-  return default_format().io->recognises(borrow(path)) != 0;
-}
-
-Reader::Reader(const std::string& path)
-    : io_(default_format().io), path_(path), reader_(nullptr, io_->close) {
-  ErrorSink error;
+Reader::Reader(const std::string& path, const Format& format)
+    : format_(format),
+      path_(path),
+      crash_(crash_text(format, "read", path)),
+      reader_(nullptr, format.io->close) {
+  const weft_checkpoint_io& io = *format_.io;
   weft_checkpoint_reader* reader = nullptr;
-  check(error, io_->open(borrow(path), &reader, error));
+  call(format_, crash_,
+       [&](weft_error* error) { return io.open(&io, borrow(format_.name), borrow(path), &reader, error); });
   if (reader == nullptr)
-    fail(WEFT_INTERNAL, "checkpoint format {}: open succeeded and returned no reader of {}",
-         default_format().plugin, path);
+    fail(WEFT_INTERNAL, "checkpoint format {}: open succeeded and returned no reader of {}", format_.label,
+         path);
   reader_.reset(reader);
-  for (uint64_t i = 0; i < io_->num_tensors(reader); ++i) {
+  const CrashNote note(crash_.c_str());
+  for (uint64_t i = 0; i < io.num_tensors(reader); ++i) {
     weft_tensor_entry entry{};
     entry.struct_size = sizeof(entry);
-    check(error, io_->tensor(reader, i, &entry, error));
+    call(format_, crash_, [&](weft_error* error) { return io.tensor(reader, i, &entry, error); });
     if (entry.ndim > WEFT_MAX_DIMS)
       fail(WEFT_DATA_LOSS, "checkpoint format {}: tensor {} of {} has {} dimensions, at most {} are possible",
-           default_format().plugin, i, path, entry.ndim, WEFT_MAX_DIMS);
+           format_.label, i, path, entry.ndim, WEFT_MAX_DIMS);
     add({std::string(view(entry.name)), scalar_type(entry.dtype), {entry.shape, entry.shape + entry.ndim}});
   }
 }
 
+Reader::Reader(const std::string& path, const std::string& wanted)
+    : Reader(path, find_format_of(path, wanted)) {}
+
+// What nobody recognises the default format tries, which says what is wrong with it.
+Reader::Reader(const std::string& path, const Format* found) try
+    : Reader(path, found != nullptr ? *found : format_named("")) {
+} catch (const Error& error) {
+  if (found != nullptr) throw;
+  fail(error.status(), "{} (no installed checkpoint format recognises {}; asked: {})", error.what(), path,
+       asked_formats());
+}
+
 std::optional<std::string> Reader::metadata(const std::string& key) const {
-  const weft_str text = io_->metadata(reader_.get(), borrow(key));
+  const CrashNote note(crash_.c_str());
+  const weft_str text = format_.io->metadata(reader_.get(), borrow(key));
   return text.data == nullptr ? std::nullopt : std::optional<std::string>(view(text));
 }
 
@@ -104,9 +103,10 @@ void Reader::read(size_t index, const Box& box, const at::Tensor& destination) c
   const bool direct =
       device::is_on_host(destination) && destination.scalar_type() == dtype && destination.is_contiguous();
   const at::Tensor to = direct ? destination : at::empty(box.extent, dtype);
-  ErrorSink error;
-  check(error, io_->read(reader_.get(), index, box.offset.data(), box.extent.data(), to.data_ptr(),
-                         to.nbytes(), error));
+  call(format_, crash_, [&](weft_error* error) {
+    return format_.io->read(reader_.get(), index, box.offset.data(), box.extent.data(), to.data_ptr(),
+                            to.nbytes(), error);
+  });
   if (!direct) destination.copy_(to);
 }
 
@@ -136,14 +136,24 @@ std::string place_of(const std::string& path) {
 }  // namespace
 
 Writer::Writer(const std::string& path, const WriteOptions& options, const std::vector<Entry>& entries)
-    : io_(default_format().io), entries_(entries), path_(place_of(path)) {
+    : format_(format_named(options.format)),
+      entries_(entries),
+      path_(place_of(path)),
+      crash_(crash_text(format_, "wrote", path_)) {
+  if (names_a_file(path) && !is_default(format_))
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} names a file of another checkpoint format by its extension, and the format is {}: give a folder",
+         path, format_.label);
   std::vector<weft_kv> values;
   const auto add = [&](std::string_view key, uint32_t kind, int64_t integer, std::string_view text) {
     values.push_back({borrow(key), kind, 0, integer, 0, borrow(text)});
   };
-  add("shard", WEFT_KIND_BOOL, options.shard, "");
-  add("use_safetensors", WEFT_KIND_BOOL, options.use_safetensors, "");
-  add("size_per_shard", WEFT_KIND_INT, options.size_per_shard, "");
+  // Only what is asked for, since a format refuses what it does not have.
+  if (options.shard) {
+    add("shard", WEFT_KIND_BOOL, 1, "");
+    add("size_per_shard", WEFT_KIND_INT, options.size_per_shard, "");
+  }
+  if (!options.use_safetensors) add("use_safetensors", WEFT_KIND_BOOL, 0, "");
   if (!options.prefix.empty()) add("prefix", WEFT_KIND_TEXT, 0, options.prefix);
   std::vector<std::string> keys;
   keys.reserve(options.metadata.size());
@@ -161,28 +171,34 @@ Writer::Writer(const std::string& path, const WriteOptions& options, const std::
     std::copy(entry.shape.begin(), entry.shape.end(), e.shape);
     raw.push_back(e);
   }
-  ErrorSink error;
-  check(error,
-        io_->create(borrow(path_), values.data(), values.size(), raw.data(), raw.size(), &writer_, error));
+  std::vector<const weft_tensor_entry*> pointers;
+  for (const weft_tensor_entry& e : raw) pointers.push_back(&e);
+  const weft_checkpoint_io& io = *format_.io;
+  call(format_, crash_, [&](weft_error* error) {
+    return io.create(&io, borrow(format_.name), borrow(path_), values.data(), values.size(), pointers.data(),
+                     pointers.size(), &writer_, error);
+  });
   if (writer_ == nullptr)
-    fail(WEFT_INTERNAL, "checkpoint format {}: create succeeded and returned no writer of {}",
-         default_format().plugin, path_);
+    fail(WEFT_INTERNAL, "checkpoint format {}: create succeeded and returned no writer of {}", format_.label,
+         path_);
 }
 
 Writer::~Writer() {
-  io_->abandon(writer_);
+  const CrashNote note(crash_.c_str());
+  format_.io->abandon(writer_);
 }
 
 void Writer::write(size_t index, const Box& box, const at::Tensor& values) {
   const at::Tensor part = device::on_host(values.detach()).to(entries_.at(index).dtype).contiguous();
-  ErrorSink error;
-  check(error, io_->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(),
-                          part.nbytes(), error));
+  call(format_, crash_, [&](weft_error* error) {
+    return format_.io->write(writer_, index, box.offset.data(), box.extent.data(), part.data_ptr(),
+                             part.nbytes(), error);
+  });
 }
 
 void Writer::commit() {
-  ErrorSink error;
-  check(error, io_->commit(std::exchange(writer_, nullptr), error));
+  call(format_, crash_,
+       [&](weft_error* error) { return format_.io->commit(std::exchange(writer_, nullptr), error); });
 }
 
 }  // namespace weft::checkpoint

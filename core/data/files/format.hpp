@@ -1,4 +1,4 @@
-// Checkpoint formats, which are plugins, as C++ objects.
+// Readers and writers of checkpoint formats, as C++ objects.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "box/box.hpp"
-#include "weft/checkpoint_io.h"
+#include "files/formats.hpp"
 
 namespace weft::checkpoint {
 
@@ -41,24 +41,22 @@ class TensorSource {
   std::map<std::string, size_t> index_;
 };
 
-// Loads the format. Throws if there is none, or several defaults, as reading or writing would.
-void require_format();
-
-// True if the format recognises this file or folder.
-bool recognises(const std::string& path);
-
 // An open checkpoint.
 class Reader final : public TensorSource {
  public:
-  explicit Reader(const std::string& path);  // throws what the format says
+  // Both throw what the format says. The first asks which format reads the path (find_format_of).
+  explicit Reader(const std::string& path, const std::string& wanted = "");
+  Reader(const std::string& path, const Format& format);
   const std::string& path() const { return path_; }
   std::optional<std::string> metadata(const std::string& key) const;
   using TensorSource::read;
   void read(size_t index, const Box& box, const at::Tensor& destination) const override;
 
  private:
-  const weft_checkpoint_io* io_;
-  std::string path_;
+  Reader(const std::string& path, const Format* found);
+
+  const Format& format_;
+  std::string path_, crash_;
   std::unique_ptr<weft_checkpoint_reader, void (*)(weft_checkpoint_reader*)> reader_;
 };
 
@@ -66,8 +64,9 @@ struct WriteOptions {
   bool shard = false;
   std::string prefix;
   int64_t size_per_shard = 1024;  // MB
-  bool use_safetensors = true;
+  bool use_safetensors = true;    // false asks for files of PyTorch
   std::map<std::string, std::string> metadata;
+  std::string format;  // NAME or NAME@VERSION; empty: the default
 };
 
 // Files under way: nothing appears before commit().
@@ -81,10 +80,10 @@ class Writer {
   void commit();
 
  private:
-  const weft_checkpoint_io* io_;
+  const Format& format_;
   weft_checkpoint_writer* writer_ = nullptr;
   std::vector<Entry> entries_;
-  std::string path_;
+  std::string path_, crash_;
 };
 
 }  // namespace weft::checkpoint

@@ -184,7 +184,8 @@ void PartsReader::add_tensor(const std::string& path, const std::string& name, c
 const Reader& PartsReader::open(const std::string& file) const {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Reader>& reader = open_[file];
-  if (reader == nullptr) reader = std::make_unique<Reader>((fs::path(folder_) / file).string());
+  if (reader == nullptr)
+    reader = std::make_unique<Reader>((fs::path(folder_) / file).string(), format_named(""));
   return *reader;
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 class CheckpointTensors final : public TensorFile {
  public:
-  explicit CheckpointTensors(const std::string& path) : reader_(path) {
+  explicit CheckpointTensors(const std::string& path) : reader_(path, checkpoint::format_named("")) {
     for (const checkpoint::Entry& entry : reader_.entries())
       entries_.push_back({entry.name, entry.dtype, entry.shape});
   }

@@ -163,8 +163,9 @@ std::vector<std::string> required(std::vector<std::string> names, const nn::Mode
 
 class WeightSource final : public ParameterSource {
  public:
-  WeightSource(const std::string& path, const nn::Model& model, Missing missing, bool speaks)
-      : reader_(path), map_(reader_, model) {
+  WeightSource(const std::string& path, const std::string& format, const nn::Model& model, Missing missing,
+               bool speaks)
+      : reader_(path, format), map_(reader_, model) {
     if (map_.empty())
       fail(WEFT_INVALID_ARGUMENT, "{} holds no parameter of {}: it has {} entries ({}), wanted are [{}]",
            path, model.architecture(), reader_.entries().size(), first_names(map_.unexpected()),
@@ -201,9 +202,9 @@ class WeightSource final : public ParameterSource {
 
 }  // namespace
 
-std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model,
-                                               Missing missing, bool speaks) {
-  return std::make_shared<WeightSource>(path, model, missing, speaks);
+std::shared_ptr<ParameterSource> weight_source(const std::string& path, const std::string& format,
+                                               const nn::Model& model, Missing missing, bool speaks) {
+  return std::make_shared<WeightSource>(path, format, model, missing, speaks);
 }
 
 namespace {
@@ -254,7 +255,7 @@ void write_gathered(const std::string& path, const WriteOptions& options, const 
 
 void read_weights(const std::string& path, const Bindings& training, const std::vector<Shard>& shards,
                   bool strict, const TensorSource* masters) {
-  const Reader reader(path);
+  const Reader reader(path, training.options().booster.checkpoint_io);
   const WeightMap map(reader, training.model(), &training);
   if (strict) map.require_exact(path, training.model());
   at::NoGradGuard no_grad;

@@ -32,9 +32,10 @@ class WeightMap {
 };
 
 // Reads parameters from a checkpoint by ranges. Throws if it has none of the model's, or if it lacks more
-// than `missing` allows; `speaks`: logs what is missing and what is not used.
-std::shared_ptr<ParameterSource> weight_source(const std::string& path, const nn::Model& model,
-                                               Missing missing, bool speaks);
+// than `missing` allows; `speaks`: logs what is missing and what is not used. `format`: the one that reads it
+// where several could.
+std::shared_ptr<ParameterSource> weight_source(const std::string& path, const std::string& format,
+                                               const nn::Model& model, Missing missing, bool speaks);
 
 // What the strategy published, named as the parameters and in the dtype that the model computes with.
 Pieces held_values(const std::vector<Shard>& shards);

@@ -211,7 +211,7 @@ void SavedOptimizer::apply(optim::Optimizer& optimizer) {
 
 void read_optimizer(const std::string& path, optim::Optimizer& optimizer) {
   Bindings& training = optimizer.shared().boosted("loading its state");
-  const Reader reader(path);
+  const Reader reader(path, training.options().booster.checkpoint_io);
   const auto groups = reader.metadata(kOptimizerKey);
   if (!groups)
     fail(WEFT_INVALID_ARGUMENT, "{} holds no optimizer state of Weft (metadata \"{}\" is missing)", path,

@@ -127,8 +127,8 @@ TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const
   return snapshot;
 }
 
-void write_training_state(const fs::path& folder, const std::string& weights, const Communicator& ranks,
-                          const TrainingSnapshot& snapshot) {
+void write_training_state(const fs::path& folder, const std::string& weights, const std::string& format,
+                          const Communicator& ranks, const TrainingSnapshot& snapshot) {
   write_parts(folder.string(), ranks, snapshot.pieces);
   on_master(ranks, [&] {
     const std::vector<int64_t> shape = snapshot.generators.sizes().vec();
@@ -138,7 +138,7 @@ void write_training_state(const fs::path& folder, const std::string& weights, co
     if (!snapshot.configuration.empty())
       write_file(folder / "job.yaml", snapshot.configuration, kLargestState);
     json state = snapshot.state;
-    state["weights"] = fingerprint(Reader(weights));
+    state["weights"] = fingerprint(Reader(weights, format_named(format)));
     write_file(folder / "state.json", state.dump(2) + "\n", kLargestState);
   });
 }
@@ -171,7 +171,7 @@ SavedTraining::SavedTraining(const fs::path& model_folder, Trained trained)
   state_ = parse_json(read_file(path_, kLargestState), path_);
   reading(path_, [&] {
     check();
-    weights_ = fingerprint(Reader(model_folder_));
+    weights_ = fingerprint(Reader(model_folder_, trained_.bindings.options().booster.checkpoint_io));
     check_weights();
   });
   parts_ = std::make_unique<PartsReader>(folder_.string());
@@ -290,7 +290,7 @@ void SavedTraining::read(const std::vector<Shard>& shards) {
 bool SavedTraining::restore_generator(const World& world) const {
   const Mesh& mesh = trained_.bindings.mesh();
   const bool same_axes = state_.value("axes", json()) == axes_to_json(mesh);
-  const Reader reader((folder_ / "random.safetensors").string());
+  const Reader reader((folder_ / "random.safetensors").string(), format_named(""));
   const auto entry = reader.find("generators");
   if (!entry || reader.entries()[*entry].shape.size() != 2 || reader.entries()[*entry].dtype != at::kByte)
     fail(WEFT_DATA_LOSS, "{} has no entry \"generators\" of bytes, one row a rank", reader.path());

@@ -45,9 +45,11 @@ struct TrainingSnapshot {
 // Collective. The pieces are views of what is trained.
 TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const std::vector<Shard>& shards);
 // Collective; throws on every rank alike. All ranks see `folder`, which exists. `weights`: the master's path
-// of the weights to which the state belongs, of which it keeps a fingerprint.
+// of the weights to which the state belongs, written in `format`, of which it keeps a fingerprint. The state
+// itself has the default format.
 void write_training_state(const std::filesystem::path& folder, const std::string& weights,
-                          const Communicator& ranks, const TrainingSnapshot& snapshot);
+                          const std::string& format, const Communicator& ranks,
+                          const TrainingSnapshot& snapshot);
 
 // When the folder was written, in nanoseconds of the system's clock; nothing if it holds no training state.
 std::optional<int64_t> saved_at(const std::filesystem::path& folder);

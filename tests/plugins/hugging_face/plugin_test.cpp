@@ -46,8 +46,10 @@ class PluginTable : public testing::Test {
     const auto* factory = static_cast<const weft_checkpoint_io_factory*>(
         reply.plugin->get_factory(reply.plugin, WEFT_STR(WEFT_FACTORY_CHECKPOINT_IO)));
     ASSERT_NE(factory, nullptr);
-    EXPECT_EQ(factory->find(WEFT_STR("other")), nullptr);
-    io_ = factory->find(WEFT_STR("hugging_face"));
+    EXPECT_EQ(factory->find(factory, WEFT_STR("other")), nullptr);
+    io_ = factory->find(factory, WEFT_STR("hugging_face"));
+    EXPECT_EQ(factory->find(factory, WEFT_STR("safetensors")), io_);
+    EXPECT_EQ(factory->find(factory, WEFT_STR("pytorch")), io_);
     ASSERT_NE(io_, nullptr);
     ASSERT_EQ(io_->struct_size, sizeof(weft_checkpoint_io));
   }
@@ -70,9 +72,15 @@ class PluginTable : public testing::Test {
       entry.shape[dim] = shape[dim];
     return entry;
   }
-  weft_status create(const std::vector<weft_kv>& options, const std::vector<weft_tensor_entry>& entries) {
-    return io_->create(str(path_), options.data(), options.size(), entries.data(), entries.size(), &writer_,
-                       &error_);
+  weft_status create(const std::vector<weft_kv>& options, const std::vector<weft_tensor_entry>& entries,
+                     std::string_view name = "hugging_face") {
+    std::vector<const weft_tensor_entry*> pointers;
+    for (const weft_tensor_entry& entry : entries) pointers.push_back(&entry);
+    return io_->create(io_, str(name), str(path_), options.data(), options.size(), pointers.data(),
+                       pointers.size(), &writer_, &error_);
+  }
+  weft_status open(std::string_view path, weft_checkpoint_reader** reader) {
+    return io_->open(io_, WEFT_STR("hugging_face"), str(path), reader, &error_);
   }
 
   TemporaryFolder folder_;
@@ -124,9 +132,9 @@ TEST_F(PluginTable, RefusesEntriesThatItDoesNotKnow) {
 
 TEST_F(PluginTable, ReportsFailuresThroughTheSink) {
   weft_checkpoint_reader* reader = nullptr;
-  expect_failed(io_->open(str(path_), &reader, &error_), WEFT_NOT_FOUND, path_);
-  expect_failed(io_->open(str(std::string_view("a\0b", 3)), &reader, &error_), WEFT_INVALID_ARGUMENT, "NUL");
-  expect_failed(io_->open(str(path_), nullptr, &error_), WEFT_INVALID_ARGUMENT, "null");
+  expect_failed(open(path_, &reader), WEFT_NOT_FOUND, path_);
+  expect_failed(open(std::string_view("a\0b", 3), &reader), WEFT_INVALID_ARGUMENT, "NUL");
+  expect_failed(open(path_, nullptr), WEFT_INVALID_ARGUMENT, "null");
   expect_failed(io_->read(nullptr, 0, nullptr, nullptr, nullptr, 0, &error_), WEFT_INVALID_ARGUMENT, "null");
   expect_failed(io_->commit(nullptr, &error_), WEFT_INVALID_ARGUMENT, "null");
   EXPECT_EQ(reader, nullptr);
@@ -138,6 +146,35 @@ TEST_F(PluginTable, ACommitThatFailsDestroysTheWriter) {
   ASSERT_EQ(create({}, {c_entry("a", WEFT_F32, {2})}), WEFT_OK) << error_.text;
   expect_failed(io_->commit(writer_, &error_), WEFT_FAILED_PRECONDITION, "never written");
   EXPECT_FALSE(fs::exists(path_));
+}
+
+TEST_F(PluginTable, WritesTheFilesOfItsName) {
+  const auto file_written_as = [&](const char* name) {
+    EXPECT_EQ(create({}, {}, name), WEFT_OK) << error_.text;
+    EXPECT_EQ(io_->commit(writer_, &error_), WEFT_OK) << error_.text;
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(path_)) files.push_back(entry.path().filename().string());
+    fs::remove_all(path_);
+    return files;
+  };
+  EXPECT_EQ(file_written_as("hugging_face"), std::vector<std::string>{"model.safetensors"});
+  EXPECT_EQ(file_written_as("safetensors"), std::vector<std::string>{"model.safetensors"});
+  EXPECT_EQ(file_written_as("pytorch"), std::vector<std::string>{"pytorch_model.bin"});
+  expect_failed(create({option("use_safetensors", WEFT_KIND_BOOL, 0)}, {}, "safetensors"),
+                WEFT_INVALID_ARGUMENT, "use_safetensors is false", "safetensors");
+}
+
+TEST_F(PluginTable, OwnsTheFilesThatASaveReplaces) {
+  const auto owns = [&](const char* file, const char* prefix = "") {
+    return io_->owns(io_, str(file), str(prefix)) != 0;
+  };
+  for (const char* file : {"model.safetensors", "pytorch_model.bin", "model.safetensors.index.json",
+                           "model-00001-of-00002.safetensors", "pytorch_model-00001-of-00002.bin"})
+    EXPECT_TRUE(owns(file)) << file;
+  for (const char* file : {"config.json", "model.ema.safetensors", "adapter_model.safetensors", ""})
+    EXPECT_FALSE(owns(file)) << file;
+  EXPECT_TRUE(owns("model.ema.safetensors", "ema"));
+  EXPECT_FALSE(owns("model.safetensors", "ema"));
 }
 
 TEST_F(PluginTable, WritesAndReads) {
@@ -152,10 +189,10 @@ TEST_F(PluginTable, WritesAndReads) {
   ASSERT_EQ(io_->write(writer_, 0, first_row, one_row, rows, 8, &error_), WEFT_OK);
   ASSERT_EQ(io_->write(writer_, 1, nullptr, nullptr, &scalar, 8, &error_), WEFT_OK);
   ASSERT_EQ(io_->commit(writer_, &error_), WEFT_OK) << error_.text;
-  EXPECT_EQ(io_->recognises(str(path_)), 1u);
+  EXPECT_EQ(io_->recognises(io_, str(path_)), 1u);
 
   weft_checkpoint_reader* reader = nullptr;
-  ASSERT_EQ(io_->open(str(path_), &reader, &error_), WEFT_OK) << error_.text;
+  ASSERT_EQ(open(path_, &reader), WEFT_OK) << error_.text;
   ASSERT_EQ(io_->num_tensors(reader), 2u);
   weft_tensor_entry described = c_entry("", 0, {});
   ASSERT_EQ(io_->tensor(reader, 0, &described, &error_), WEFT_OK);

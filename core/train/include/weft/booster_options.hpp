@@ -38,6 +38,10 @@ struct BoosterOptions {
   // first Booster chooses it, and another one is refused (FAILED_PRECONDITION). Ranks of one machine that use
   // "cuda" get the devices in the order of their local ranks.
   std::string device = "cpu";
+  // Checkpoint format of the model that is saved, NAME or NAME@VERSION; also the one that reads weights which
+  // several formats recognise; default: the format installed with Weft. The formats recognise weights that
+  // are read, whatever this says; if several do, this decides. The training state has the default format.
+  std::string checkpoint_io;
   // Compute the same bits at every run; an operation that cannot is an error. A training has the same bits at
   // every run, and after it is resumed, on the same number of ranks, with the same kind of device and the
   // same number of threads. Turns on libtorch's deterministic mode, which stays on in this process. An
@@ -75,6 +79,7 @@ struct BoosterOptions {
     visit("seed", self.seed);
     visit("check_agreement", self.check_agreement);
     visit("device", self.device);
+    visit("checkpoint_io", self.checkpoint_io);
     visit("deterministic", self.deterministic);
     visit("allow_tf32", self.allow_tf32);
     visit("enable_cuda_graph", self.enable_cuda_graph);

@@ -1,0 +1,84 @@
+#include "host/launch/crash_note.hpp"
+
+#include <signal.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+
+#include "base/signals.hpp"
+#include "host/launch/failure_report.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::array<int, 5> kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+thread_local const char* text_of_thread = nullptr;
+
+// The handlers are there while some thread has a note.
+struct Handlers {
+  std::mutex mutex;
+  int num_notes = 0;
+  std::array<bool, kCrashes.size()> is_ours = {};
+};
+
+Handlers& handlers() {
+  static auto* const made = new Handlers;  // never destroyed: threads call plugins until the end
+  return *made;
+}
+
+const char* name_of(int number) {
+  switch (number) {
+    case SIGSEGV:
+      return "SIGSEGV";
+    case SIGBUS:
+      return "SIGBUS";
+    case SIGFPE:
+      return "SIGFPE";
+    case SIGILL:
+      return "SIGILL";
+    default:
+      return "SIGABRT";
+  }
+}
+
+// Must not allocate.
+void on_crash(int number) {
+  if (text_of_thread != nullptr) {
+    char line[1000];
+    size_t size = 0;
+    for (const char* part : {text_of_thread, " (", name_of(number), ")"}) {
+      const size_t length = std::min(std::strlen(part), sizeof(line) - size);
+      std::memcpy(line + size, part, length);
+      size += length;
+    }
+    launch::report_failure_in_handler(WEFT_INTERNAL, line, size);
+  }
+  end_by_signal(number);
+}
+
+}  // namespace
+
+CrashNote::CrashNote(const char* text) : outer_(text_of_thread) {
+  text_of_thread = text;
+  Handlers& all = handlers();
+  const std::lock_guard lock(all.mutex);
+  if (all.num_notes++ > 0) return;
+  for (size_t i = 0; i < kCrashes.size(); ++i) {
+    all.is_ours[i] = has_default_action(kCrashes[i]);
+    if (all.is_ours[i]) signal(kCrashes[i], on_crash);
+  }
+}
+
+CrashNote::~CrashNote() {
+  text_of_thread = outer_;
+  Handlers& all = handlers();
+  const std::lock_guard lock(all.mutex);
+  if (--all.num_notes > 0) return;
+  for (size_t i = 0; i < kCrashes.size(); ++i)
+    if (all.is_ours[i]) signal(kCrashes[i], SIG_DFL);
+}
+
+}  // namespace weft
