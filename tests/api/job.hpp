@@ -33,6 +33,7 @@ struct JobOptions {
   double max_grad_norm = 0;
   int64_t seed = 42;
   bool deterministic = false;
+  std::string checkpoint_io;
 };
 
 inline Job make_job(const World& world, const JobOptions& options) {
@@ -46,6 +47,7 @@ inline Job make_job(const World& world, const JobOptions& options) {
   booster_options.max_grad_norm = options.max_grad_norm;
   booster_options.seed = options.seed;
   booster_options.deterministic = options.deterministic;
+  booster_options.checkpoint_io = options.checkpoint_io;
   Booster booster(booster_options, world);
   Model model = Model::open(options.model, options.architecture, options.precision);
   optim::Optimizer optimizer;
