@@ -73,6 +73,21 @@ Catalogue scan(SearchPaths paths) {
   return catalogue;
 }
 
+bool Catalogue::is_default(const Installed& installed, std::string_view kind) const {
+  const auto says_so = [&](const Installed& plugin) {
+    if (!plugin.manifest || !plugin.manifest->is_default) return false;
+    const auto& libraries = plugin.manifest->libraries;
+    return std::any_of(libraries.begin(), libraries.end(), [&](const auto& l) { return l.kind == kind; });
+  };
+  bool has_own = false, is_own = false;
+  for (const Installed& other : plugins) {
+    if (other.problem || !paths.roots[other.root].is_of_weft || !says_so(other)) continue;
+    has_own = true;
+    is_own |= other.id == installed.id;
+  }
+  return says_so(installed) && (is_own || !has_own);
+}
+
 std::vector<Candidate> Catalogue::find(std::string_view kind, std::string_view name,
                                        std::string_view version) const {
   std::vector<Candidate> found;
@@ -81,7 +96,7 @@ std::vector<Candidate> Catalogue::find(std::string_view kind, std::string_view n
     if (!version.empty() && installed.version != version) continue;
     for (const LibraryEntry& library : installed.manifest->libraries) {
       const auto& names = library.provides;
-      const bool is_meant = name.empty() ? installed.manifest->is_default
+      const bool is_meant = name.empty() ? is_default(installed, kind)
                                          : std::find(names.begin(), names.end(), name) != names.end();
       const bool is_shadowed = std::any_of(found.begin(), found.end(), [&](const Candidate& other) {
         return other.installed->id == installed.id && other.installed->version == installed.version &&

@@ -39,6 +39,10 @@ struct Catalogue {
   std::vector<Installed> plugins;  // by root, id, version from the newest
   std::vector<bool> root_exists;
 
+  // Returns true if the plugin is the default of this kind: its manifest says so, and none that is installed
+  // with Weft under another id says it, too.
+  bool is_default(const Installed& installed, std::string_view kind) const;
+
   // Returns the libraries of this kind that provide `name`, or those of default plugins if `name` is empty.
   // The newest version comes first, equal versions in the order of the search paths. A version that was found
   // in an earlier search path already is left out.

@@ -54,7 +54,7 @@ json describe(const Catalogue& catalogue, const Installed& installed, const Libr
                 {"tier", tier_name(library.tier)},
                 {"folder", installed.folder.string()},
                 {"file", library.file},
-                {"default", installed.manifest->is_default},
+                {"default", catalogue.is_default(installed, library.kind)},
                 {"description", installed.manifest->description},
                 {"loaded", is_loaded(candidate)}};
   std::optional<std::string> problem = find_problem(catalogue, candidate, facts, deeply);

@@ -92,16 +92,6 @@ std::string passed_over(const Catalogue& catalogue, std::string_view name) {
        found_list(catalogue, kind.id), hidden, searched_line(catalogue));
 }
 
-// Leaves the default plugin that is installed with Weft, in all places where it is, if there is one.
-void prefer_weft_own(const Catalogue& catalogue, const HostFacts& facts, std::vector<Candidate>& defaults) {
-  std::set<std::string> own;
-  for (const Candidate& candidate : defaults)
-    if (catalogue.paths.roots[candidate.installed->root].path == facts.plugins)
-      own.insert(candidate.installed->id);
-  if (own.empty()) return;
-  std::erase_if(defaults, [&](const Candidate& c) { return !own.contains(c.installed->id); });
-}
-
 void refuse_several(const std::vector<Candidate>& candidates, const Kind& kind, std::string_view name) {
   for (const Candidate& candidate : candidates) {
     const Installed& first = *candidates.front().installed;
@@ -121,9 +111,8 @@ void refuse_several(const std::vector<Candidate>& candidates, const Kind& kind, 
 const LoadedLibrary& resolve(const Catalogue& catalogue, const HostFacts& facts, std::string_view kind_id,
                              std::string_view name, std::string_view version) {
   const Kind& kind = kind_of(kind_id);
-  std::vector<Candidate> candidates = catalogue.find(kind.id, name, version);
+  const std::vector<Candidate> candidates = catalogue.find(kind.id, name, version);
   if (candidates.empty()) refuse_unknown(catalogue, kind, name, version);
-  if (name.empty()) prefer_weft_own(catalogue, facts, candidates);
   refuse_several(candidates, kind, name);
 
   std::vector<std::string> problems;

@@ -53,7 +53,7 @@ SearchPaths find_search_paths(const std::vector<std::string>& given, bool safe_m
   SearchPaths paths;
   paths.select = environment_list("WEFT_PLUGIN_SELECT");
   paths.disable = environment_list("WEFT_PLUGIN_DISABLE");
-  const Root with_weft = {installed, "installed with Weft"};
+  const Root with_weft = {installed, "installed with Weft", true};
   if (safe_mode || environment_flag("WEFT_PLUGIN_SAFE")) {
     if (!given.empty()) {
       fail(WEFT_INVALID_ARGUMENT,
@@ -77,6 +77,7 @@ SearchPaths find_search_paths(const std::vector<std::string>& given, bool safe_m
     paths.notes.push_back(
         fmt::format("WEFT_PLUGIN_PATH={} replaces your own folder and the one installed with Weft",
                     printable(*replacement, 1000)));
+    for (Root& root : paths.roots) root.is_of_weft = root.path == with_weft.path;
     return paths;
   }
   if (const auto user = user_folder()) paths.roots.push_back(*user);

@@ -19,7 +19,8 @@ namespace weft::host {
 
 struct Root {
   std::filesystem::path path;
-  std::string origin;  // "WEFT_PLUGIN_PATH", "installed with Weft", ...
+  std::string origin;       // "WEFT_PLUGIN_PATH", "installed with Weft", ...
+  bool is_of_weft = false;  // the folder installed with Weft
 };
 
 struct SearchPaths {

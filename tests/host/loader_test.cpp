@@ -86,6 +86,29 @@ TEST(Resolve, WantsExactlyOneDefault) {
   EXPECT_ERROR(root.load(""), WEFT_ALREADY_EXISTS, "alpha 1.1.0", "beta 1.0.0");
 }
 
+TEST(Resolve, PrefersTheDefaultThatIsInstalledWithWeft) {
+  PluginRoot own, user;
+  const auto says_default = [](json& manifest) { manifest["default"] = true; };
+  user.install("beta_1.0.0", "beta", "1.0.0", says_default);
+  host::SearchPaths paths;
+  paths.roots = {{user.path(), "test"}, {own.path(), "test", true}};
+  const auto default_of = [&] {
+    const host::Catalogue catalogue = host::scan(paths);
+    std::vector<std::string> found;
+    for (const host::Candidate& candidate : catalogue.find("shard_policy", "", ""))
+      found.push_back(candidate.installed->id + " " + candidate.installed->version);
+    return found;
+  };
+  EXPECT_EQ(default_of(), std::vector<std::string>{"beta 1.0.0"}) << "Weft has none";
+  own.install("alpha_1.0.0", "alpha", "1.0.0", says_default);
+  EXPECT_EQ(default_of(), std::vector<std::string>{"alpha 1.0.0"});
+  user.install("alpha_1.1.0", "alpha", "1.1.0", says_default);
+  EXPECT_EQ(default_of(), (std::vector<std::string>{"alpha 1.1.0", "alpha 1.0.0"})) << "an update of Weft's";
+  EXPECT_TRUE(host::scan(paths).find("strategy", "", "").empty());
+  paths.disable = {"alpha"};
+  EXPECT_EQ(default_of(), std::vector<std::string>{"beta 1.0.0"});
+}
+
 TEST(Resolve, TakesTheNewestVersionAndBothCanBeLoaded) {
   PluginRoot root;
   root.install("alpha_1.0.0", "alpha", "1.0.0");

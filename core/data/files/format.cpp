@@ -76,7 +76,13 @@ Reader::Reader(const std::string& path, const Format& format)
     if (entry.ndim > WEFT_MAX_DIMS)
       fail(WEFT_DATA_LOSS, "checkpoint format {}: tensor {} of {} has {} dimensions, at most {} are possible",
            format_.label, i, path, entry.ndim, WEFT_MAX_DIMS);
-    add({std::string(view(entry.name)), scalar_type(entry.dtype), {entry.shape, entry.shape + entry.ndim}});
+    const std::string name(view(entry.name));
+    const std::vector<int64_t> shape(entry.shape, entry.shape + entry.ndim);
+    if (find(name) || std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; }))
+      fail(WEFT_DATA_LOSS,
+           "checkpoint format {}: tensor {} of {}, \"{}\", is there twice or has the shape ({})",
+           format_.label, i, path, printable(name, 80), fmt::join(shape, ", "));
+    add({name, scalar_type(entry.dtype), shape});
   }
 }
 

@@ -59,6 +59,12 @@ void on_crash(int number) {
   end_by_signal(number);
 }
 
+// An application may have set a handler of its own meanwhile.
+bool is_handled_here(int number) {
+  struct sigaction action {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == on_crash;
+}
+
 }  // namespace
 
 CrashNote::CrashNote(const char* text) : outer_(text_of_thread) {
@@ -78,7 +84,7 @@ CrashNote::~CrashNote() {
   const std::lock_guard lock(all.mutex);
   if (--all.num_notes > 0) return;
   for (size_t i = 0; i < kCrashes.size(); ++i)
-    if (all.is_ours[i]) signal(kCrashes[i], SIG_DFL);
+    if (all.is_ours[i] && is_handled_here(kCrashes[i])) signal(kCrashes[i], SIG_DFL);
 }
 
 }  // namespace weft

@@ -119,6 +119,25 @@ static void wrong_places_and_options_are_refused(void) {
   destroy_job(&idle);
 }
 
+static void a_booster_names_its_checkpoint_format(void) {
+  const test_options options = {.booster = ", \"checkpoint_io\": \"pytorch\""};
+  test_job job = make_job(&options);
+  weft_booster* unknown = make_booster(NULL, ", \"checkpoint_io\": \"pytroch\"");
+  char file_name[512];
+  REFUSED(WEFT_NOT_FOUND,
+          weft_booster_save_model(unknown, job.job, in_place("unknown", place.ranks), str(""), error),
+          "pytroch", "did you mean \"pytorch\"?");
+  const weft_str path = in_place("pytorch", place.ranks);
+  OK(weft_booster_save_model(job.booster, job.job, path, str(""), error));
+  snprintf(file_name, sizeof(file_name), "%s/pytorch_model.bin", path.data);
+  FILE* file = fopen(file_name, "rb");
+  EXPECT(file != NULL);
+  if (file != NULL) fclose(file);
+  OK(weft_booster_load_model(job.booster, job.job, path, 1, error));
+  weft_booster_destroy(unknown);
+  destroy_job(&job);
+}
+
 static void null_is_refused_by_name(void) {
   test_job made = make_job(&kJob);
   weft_booster* const booster = made.booster;
@@ -177,6 +196,7 @@ void test_checkpoints(void) {
   parts_load_one_by_one(place.ranks, after);
   loading_is_strict_if_asked();
   wrong_places_and_options_are_refused();
+  a_booster_names_its_checkpoint_format();
   null_is_refused_by_name();
   a_job_moves_to_another_strategy(after);
 }
