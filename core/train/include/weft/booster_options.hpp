@@ -38,9 +38,9 @@ struct BoosterOptions {
   // first Booster chooses it, and another one is refused (FAILED_PRECONDITION). Ranks of one machine that use
   // "cuda" get the devices in the order of their local ranks.
   std::string device = "cpu";
-  // Checkpoint format of the model that is saved, NAME or NAME@VERSION; also the one that reads weights which
-  // several formats recognise; default: the format installed with Weft. The formats recognise weights that
-  // are read, whatever this says; if several do, this decides. The training state has the default format.
+  // Checkpoint format of the models and optimizers that are saved, by its name, which an at sign and a
+  // version may follow; empty: the format installed with Weft. The formats recognise weights that are read,
+  // whatever this says; if several do, this decides. The training state has the default format.
   std::string checkpoint_io;
   // Compute the same bits at every run; an operation that cannot is an error. A training has the same bits at
   // every run, and after it is resumed, on the same number of ranks, with the same kind of device and the
