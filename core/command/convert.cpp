@@ -38,8 +38,16 @@ checkpoint::WriteOptions write_options(const Settings& arguments, const fs::path
   options.size_per_shard = arguments.integer("size_per_shard");
   options.prefix = arguments.text("prefix");
   options.format = arguments.text("format");
-  if (options.format.empty())
+  if (options.format.empty()) {
     options.use_safetensors = !checkpoint::names_a_file(output) || !is_torch_file(output);
+    return options;
+  }
+  try {
+    checkpoint::format_named(options.format);
+  } catch (const Error& error) {
+    fail(error.status(), "{} is \"{}\": {}", arguments.called("format"), printable(options.format, 80),
+         error.what());
+  }
   return options;
 }
 
