@@ -1,4 +1,3 @@
-#include <unistd.h>
 #include <weft/runtime.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "help.hpp"
+#include "host/launch/early_exit.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "host/signals.h"
 #include "standard_output.hpp"
@@ -147,16 +147,6 @@ int run(int argc, char** argv) {
   }
 }
 
-bool is_done = false;
-
-// A plugin that calls exit(0) would end a training as if it had succeeded.
-void refuse_early_exit() {
-  if (is_done) return;
-  std::fputs("weft: a library ended this process with exit() before the command was done\n", stderr);
-  std::fflush(stderr);
-  _exit(kFailure);
-}
-
 }  // namespace
 }  // namespace weft::cli
 
@@ -164,8 +154,6 @@ int main(int argc, char** argv) {
   weft_signals_begin();
   weft::ignore_file_size_signal();
   weft::cli::begin_output();
-  std::atexit(weft::cli::refuse_early_exit);
-  const int code = weft::cli::run(argc, argv);
-  weft::cli::is_done = true;
-  return code;
+  const weft::launch::ExitGuard until_done;
+  return weft::cli::run(argc, argv);
 }

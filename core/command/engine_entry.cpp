@@ -8,6 +8,7 @@
 #include "command/command.hpp"
 #include "failure.hpp"
 #include "host/engine_table.h"
+#include "host/launch/early_exit.hpp"
 #include "training/services.hpp"
 #include "weft_build_id.h"
 
@@ -15,6 +16,8 @@ namespace {
 
 weft_status command(weft_str verb, weft_str arguments, int32_t* exit_code, weft_error* error) {
   return weft::guarded(error, [&] {
+    // The engine's own, which knows what the engine is doing.
+    const weft::launch::ExitGuard until_done;
     try {
       *exit_code = weft::command::run(weft::view(verb),
                                       weft::parse_json(weft::view(arguments), "arguments of the command"));

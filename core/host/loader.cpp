@@ -11,6 +11,7 @@
 #include "host/host_table.hpp"
 #include "host/inspect.hpp"
 #include "host/load_error.hpp"
+#include "host/load_guard.hpp"
 #include "host/log.hpp"
 #include "host/tables.hpp"
 
@@ -124,14 +125,19 @@ void bring_up(LoadedLibrary& library, const Candidate& candidate, const HostFact
   if (const weft_engine_table* engine = engine_if_loaded()) torch_tag = view(engine->torch_tag);
 
   if (uses_torch) open_torch_libraries(library.path);
+  LoadGuard guard(library);
+  guard.enter("the opening");
   library.query = open_library(library.path);
   const weft_query_request request = make_request(facts, torch_tag);
+  guard.enter("the query");
   const weft_query_reply reply = negotiate(library.query, request, candidate.manifest(), *candidate.library);
+  guard.enter("the tables");
   check_tables(reply.plugin, *candidate.library);
   library.plugin = reply.plugin;
   library.abi_minor = reply.abi_minor;
   check_one_torch(uses_torch);
   check_names_are_free(library);
+  guard.enter("the init");
   start(*library.plugin);
 }
 

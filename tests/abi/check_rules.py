@@ -119,7 +119,7 @@ def engine_directions():
     """A library of the engine includes itself and those before it, its public headers public headers alone. The build holds the same.
     The engine shares with the host the private C tables and the launch."""
     shared = ["sdk/include/", "core/base/", "core/tokenizer/", "core/jinja/", "kernels/", "core/torch_pch.hpp", "core/host/engine_table.h",
-              "core/host/application_functions.h", "core/host/signals.h", "core/host/launch/"]
+              "core/host/application_functions.h", "core/host/loading.h", "core/host/signals.h", "core/host/launch/"]
     for index, library in enumerate(LIBRARIES):
         below = LIBRARIES[:index + 1]
         yield f"core/{library}/include/", ["sdk/include/", "core/tokenizer/include/", *(f"core/{name}/include/" for name in below)]

@@ -34,6 +34,8 @@ struct Note {
 // the other place, so a process that is killed while it writes leaves a whole note.
 struct Page {
   std::atomic<uint32_t> count;  // of notes that were written
+  std::atomic<int32_t> owner;   // the process that counts in `unfinished`
+  std::atomic<int32_t> unfinished;
   Note notes[2];
 };
 static_assert(sizeof(Page) <= kPage && std::atomic<uint32_t>::is_always_lock_free);
@@ -58,7 +60,19 @@ Page* own_page() {
 struct Notebook {
   std::mutex mutex;
   Page* const page = own_page();
+  const int32_t process = getpid();
   std::string text;
+
+  // Each library that holds this code has a notebook, and all of them have one page. A program that is not
+  // the first one of its rank, because a shell started both, begins to count anew.
+  Notebook() {
+    if (page == nullptr || page->owner.exchange(process) == process) return;
+    page->unfinished.store(0);
+  }
+  void count(int32_t change) {
+    // A child that was forked may end as it likes.
+    if (page != nullptr && getpid() == process) page->unfinished.fetch_add(change);
+  }
 };
 
 Notebook& notebook() {
@@ -85,7 +99,17 @@ void note_activity(std::string_view text) noexcept try {
 std::string current_activity() {
   Notebook& book = notebook();
   const std::lock_guard lock(book.mutex);
-  return book.text;
+  if (book.page == nullptr) return book.text;
+  const uint32_t count = book.page->count.load(std::memory_order_acquire);
+  return count == 0 ? "" : book.page->notes[count % 2].text;
+}
+
+Unfinished::Unfinished() noexcept {
+  notebook().count(1);
+}
+
+Unfinished::~Unfinished() {
+  notebook().count(-1);
 }
 
 Activity::Activity(std::string name) : name_(std::move(name)), exceptions_(std::uncaught_exceptions()) {
@@ -132,6 +156,16 @@ std::optional<ActivityNote> ActivityBoard::read(int rank) const {
     return ActivityNote{note.process, std::chrono::nanoseconds(now_ns() - note.since_ns), note.text};
   }
   return std::nullopt;
+}
+
+bool ActivityBoard::has_unfinished(int rank, pid_t process) const {
+  int32_t owner = 0, unfinished = 0;
+  const off_t place = static_cast<off_t>(rank) * kPage;
+  const auto get = [&](int32_t& to, size_t offset) {
+    return pread(memory_.get(), &to, sizeof(to), place + static_cast<off_t>(offset)) == sizeof(to);
+  };
+  return get(owner, offsetof(Page, owner)) && get(unfinished, offsetof(Page, unfinished)) &&
+         owner == process && unfinished > 0;
 }
 
 }  // namespace launch

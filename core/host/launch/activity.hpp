@@ -13,6 +13,15 @@ void note_activity(std::string_view text) noexcept;
 // Returns the last note of this process; "" before the first.
 std::string current_activity();
 
+// Says that this process has work to finish, for as long as it lives. If it ends meanwhile, the launcher
+// takes that for a failure, whatever the exit code. Costs two writes to memory; never throws.
+class Unfinished {
+ public:
+  Unfinished() noexcept;
+  ~Unfinished();
+  Unfinished(const Unfinished&) = delete;
+};
+
 // Notes "in NAME" for as long as it lives and "after NAME" from then on. After an exception the note stays,
 // since whoever tells of the failure wants to say where it happened.
 class Activity {
@@ -22,6 +31,7 @@ class Activity {
   Activity(const Activity&) = delete;
 
  private:
+  const Unfinished unfinished_;
   std::string name_;
   int exceptions_;
 };

@@ -26,6 +26,8 @@ class ActivityBoard {
   int fd() const { return memory_.get(); }                   // for the ranks to inherit
   const std::string& variable() const { return variable_; }  // WEFT_ACTIVITY_FD=...
   std::optional<ActivityNote> read(int rank) const;
+  // Whether this process of the rank has work to finish, or had it when it ended (Unfinished).
+  bool has_unfinished(int rank, pid_t process) const;
 
  private:
   Descriptor memory_;

@@ -277,6 +277,8 @@ int Job::stop_code() const {
 
 void Job::look_at_end(int rank) {
   const RankEnd& end = *ranks_[rank].end();
+  if (end.success() && phase_ <= Phase::kJudging && board_.has_unfinished(rank, ranks_[rank].id()))
+    return findings_.add({rank, Evidence::kExit});
   if (end.success() || as_asked(end) || phase_ >= Phase::kKilling || silenced_.count(rank) > 0) return;
   // Our SIGTERM may end it in any way, but nobody gets a SIGKILL from us before kKilling.
   if (phase_ == Phase::kEnding && end.signal != SIGKILL) return;

@@ -145,8 +145,8 @@ void Job::explain() const {
     text = fmt::format("{} was killed by signal {} ({}){}{}; {}", named(cause_), end->signal,
                        signal_name(end->signal), at_work(cause_), others, advice(end->signal));
   } else {
-    text = fmt::format("{} exited with code {}{}{}", named(cause_), end ? end->code : 1, at_work(cause_),
-                       others);
+    text = fmt::format("{} exited with code {}{}{}{}", named(cause_), end ? end->code : 1, at_work(cause_),
+                       end && end->success() ? ", before its work was done" : "", others);
   }
   // Another rank reported a failure of its own at the same time.
   if (report == reports_.end() && !reports_.empty() && reports_.front().number != WEFT_UNAVAILABLE)

@@ -15,6 +15,7 @@
 #include "comm/agreement.hpp"
 #include "comm/group.hpp"
 #include "comm/job.hpp"
+#include "host/loading.h"
 #include "memory/heap.hpp"
 
 namespace weft {
@@ -77,6 +78,7 @@ World join(comm::Job job, std::chrono::milliseconds timeout) {
   if (timeout <= std::chrono::milliseconds::zero()) {
     fail(WEFT_INVALID_ARGUMENT, "launch: the timeout is {} ms, must be more than 0", timeout.count());
   }
+  weft_limit_loading(timeout.count());
   memory::keep_freed_memory();
   const BlockSignals in_new_threads;
   std::shared_ptr<comm::Rendezvous> rendezvous;

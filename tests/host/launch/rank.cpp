@@ -149,6 +149,10 @@ void take(const RankEnvironment& ranks, const std::string& step) {
   if (name == "lost") report_failure(ranks.rank, WEFT_UNAVAILABLE, value);
   if (name == "explained") launch::report_explained(ranks.rank);
   if (name == "doing") note_activity(value);
+  if (name == "step") {
+    const Activity activity(value);
+    _exit(0);
+  }
   if (name == "exit") _exit(number);
   if (name == "kill") raise(number);
   if (name == "ignore") signal(number, SIG_IGN);

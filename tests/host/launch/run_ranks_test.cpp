@@ -124,6 +124,12 @@ TEST(RunRanks, SaysWhatARankWasDoingWhenItFailed) {
   EXPECT_EQ(without_places(output.error), "weft: run: rank 0 failed in the save to out: disk is full\n");
 }
 
+TEST(RunRanks, FailsWithARankThatEndsInAStepWithExitCodeZero) {
+  const Output output = run_steps(2, {"0:give=1,wait", "1:take,step=step 3"});
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_THAT(without_places(output.error), StartsWith("weft: run: rank 1 exited with code 0 in step 3, "));
+}
+
 // Ranks that fail together pass on what one of them failed with.
 TEST(RunRanks, NamesTheCulpritThatAReportNames) {
   const Output output = run_steps(2, {"0:report=rank 1 failed: no file,give=1,exit=5", "1:take,wait"});

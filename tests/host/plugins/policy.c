@@ -1,5 +1,7 @@
 /* A shard policy of which each macro makes another fault. */
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include <weft/define_plugin.h>
 #include <weft/note.h>
 #include <weft/shard_policy.h>
@@ -49,10 +51,36 @@ static const void* get_factory(const weft_plugin* plugin, weft_str id) {
   return &factory;
 }
 
+#ifdef NAMED_FAULT
+/* Commits the fault that the environment variable WEFT_TEST_FAULT names. */
+void quick_exit(int code); /* of C11 */
+
+static int deeper(volatile const char* from) {
+  volatile char frame[4096];
+  frame[0] = *from;
+  return *from == 'x' ? deeper(frame) + frame[0] : 0;
+}
+
+static void commit_fault(void) {
+  const char* const fault = getenv("WEFT_TEST_FAULT");
+  if (fault == NULL) return;
+  if (strcmp(fault, "exit") == 0) exit(0);
+  if (strcmp(fault, "quick_exit") == 0) quick_exit(0);
+  if (strcmp(fault, "_exit") == 0) _exit(0);
+  if (strcmp(fault, "abort") == 0) abort();
+  if (strcmp(fault, "trap") == 0) __builtin_trap();
+  if (strcmp(fault, "recursion") == 0) deeper("x");
+  while (strcmp(fault, "loop") == 0) sleep(1);
+}
+#endif
+
 #ifndef NO_ENTRY
 static weft_status init(const weft_plugin* plugin, const weft_host* host, weft_error* error) {
 #ifdef CRASHING
   __builtin_trap();
+#endif
+#ifdef NAMED_FAULT
+  commit_fault();
 #endif
 #ifdef EXITING
   exit(0);
