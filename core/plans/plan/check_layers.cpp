@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "operations/registry.hpp"
+#include "plan/check_sequences.hpp"
 #include "plan/problems.hpp"
 #include "plan/sequences.hpp"
 
@@ -55,18 +56,17 @@ class Checker {
       for (const Node& node : model_.nodes) check_norm_of_heads(node);
       check_entered();
     }
+    if (plan_.sizes.tensor == 1)
+      for (const Node& node : model_.nodes)
+        if (node.kind == "Attention") check_undivided(node);
     if (plan_.sizes.tensor > 1 || plan_.sizes.sequence > 1)
       for (const Node& node : model_.nodes) {
         if (node.kind == "RelativeAttentionBias") check_position_bias(node, "weft.attention_bias/1");
         if (node.kind == "Alibi") check_position_bias(node, "weft.alibi/1");
       }
     // A plan in which no sequence ends is refused by unsupported().
-    if (splits_sequences(plan_.sizes) && states(plan_, Fact::kEndsSequence)) {
-      check_splits();
-      check_split_sequence();
-      check_beginnings();
-      check_last_end();
-    }
+    if (splits_sequences(plan_.sizes) && states(plan_, Fact::kEndsSequence))
+      check_sequences(model_, plan_, entries_, found_);
     for (std::string& line : found_.lines()) problems.push_back(std::move(line));
   }
 
@@ -101,8 +101,41 @@ class Checker {
     if (columns.empty() && rows.empty()) return;
     if (rows.size() == 1)
       for (const Linear& column : columns) check_parts(column, rows.front());
+    if (rows.empty()) check_end(parent, columns);
     for (const Linear& layer : layers)
       if (layer.entry == nullptr) check_replicated(layer, columns, rows, attentions_.contains(parent));
+  }
+
+  // Checks that no column-parallel layer reads the features of another one, as the output projection of
+  // attention would: its region has no end then, and a later layer would be blamed for it.
+  void check_end(const std::string& parent, const Linears& columns) {
+    constexpr size_t kProjections = 4;  // queries, keys, values and the output
+    bool lacks_end = attentions_.contains(parent) && columns.size() >= kProjections;
+    for (const Linear& first : columns)
+      for (const Linear& column : columns) {
+        const int64_t parts = first.attribute("fused", 1);
+        if (&first == &column || column.in != first.out / parts) continue;
+        // Where the first could read the second as well, only the order in which they run would tell.
+        if (parts == 1 && first.in == column.out) {
+          lacks_end |= column.in != column.out;
+          continue;
+        }
+        found_.add(
+            column.node->path,
+            fmt::format("(\"{}\" -> {}) reads {} features, of which {} gives each rank a part; give it "
+                        "weft.linear_row/1",
+                        column.entry->pattern, column.entry->operation, column.in, text(first)));
+        endless_.insert(parent);
+        return;
+      }
+    if (!lacks_end) return;
+    std::vector<std::string> names;
+    for (const Linear& column : columns) names.push_back(text(column));
+    found_.add(parent,
+               fmt::format("has the column-parallel layers {} and no row-parallel one; give the one that "
+                           "reads the features of the others weft.linear_row/1",
+                           fmt::join(names, ", ")));
+    endless_.insert(parent);
   }
 
   // Checks the layers of a module without any entry, beside modules that hold one end of a region each: the
@@ -112,7 +145,9 @@ class Checker {
     if (parent.empty() || std::any_of(layers.begin(), layers.end(), has_entry)) return;
     Linears columns, rows;
     for (const auto& [other, beside] : linears_) {
-      if (other.empty() || (parent_of(other) != parent_of(parent) && other != parent_of(parent))) continue;
+      if (other.empty() || endless_.contains(other) ||
+          (parent_of(other) != parent_of(parent) && other != parent_of(parent)))
+        continue;
       const Linears begins = select(beside, Fact::kSplitsOutput), ends = select(beside, Fact::kSplitsInput);
       if (begins.empty() == ends.empty()) continue;  // a whole region, or none
       columns.insert(columns.end(), begins.begin(), begins.end());
@@ -172,10 +207,7 @@ class Checker {
   }
 
   // Returns "c_fc ("h.*.mlp.c_fc" -> weft.linear_column/1)".
-  static std::string text(const Linear& layer) { return text(leaf_of(layer), *layer.entry); }
-  static std::string text(const std::string& name, const Replacement& entry) {
-    return fmt::format("{} (\"{}\" -> {})", name, entry.pattern, entry.operation);
-  }
+  static std::string text(const Linear& layer) { return entry_text(leaf_of(layer), *layer.entry); }
 
   static std::string leaf_of(const Linear& layer) {
     return layer.node->path.substr(layer.node->path.rfind('.') + 1);
@@ -205,6 +237,20 @@ class Checker {
                                attribute.name, here, text(columns.front()), wanted, attribute.name,
                                attribute.value / wanted));
     }
+  }
+
+  // Checks that no heads are divided where every rank computes the features of all of them. A sequence mode
+  // that gives each rank some heads divides them by itself.
+  void check_undivided(const Node& node) {
+    for (const Division& division : plan_.divisions)
+      for (const DividedNode& divided : division.nodes)
+        if (divided.path == node.path && divided.after != divided.before)
+          found_.add(
+              node.path,
+              fmt::format("has {} = {} on each rank (divide \"{}\" by {}), but gets the features of {} "
+                          "heads, because no tensor axis splits its projections; divide by the size of "
+                          "the tensor axis, since sequence modes divide heads by themselves",
+                          division.attribute, divided.after, division.pattern, division.by, divided.before));
   }
 
   // Checks that exactly the norms of heads have split = true. A norm of heads is a part of attention and
@@ -295,92 +341,12 @@ class Checker {
                       parent, operation));
   }
 
-  // Checks that each of several sequences is split somewhere.
-  void check_beginnings() {
-    for (const std::string& path : Sequences(model_, plan_).never_split())
-      found_.add(path, fmt::format("has a sequence of which every rank has all positions, because no entry "
-                                   "splits it; give a module of {} {} or {}",
-                                   path, operations_that_state(Fact::kBeginsSequence),
-                                   operations_that_state(Fact::kSplitsSequence)));
-  }
-
-  // Checks that the sequence which a head reads ends: the last of several nested sequences, unless an entry
-  // outside of them ends a sequence that they feed.
-  void check_last_end() {
-    const Sequences sequences(model_, plan_);
-    const std::string last = sequences.last();
-    if (last.empty() || sequences.ends(last) || sequences.ends("") || states(plan_, Fact::kOwnPositions))
-      return;
-    std::vector<std::string> places;
-    for (const Node& node : model_.nodes)
-      if (node.kind == "Identity" && parent_of(node.path) == last && entry_of(node.path) == nullptr)
-        places.push_back(node.path);
-    found_.add(last,
-               fmt::format("begins a split sequence, but no entry ends it, so a head would see this rank's "
-                           "positions only; give {} weft.sequence_end/1",
-                           places.size() == 1 ? places.front() : "the last module of the sequence"));
-  }
-
-  // Checks that one module at most splits each sequence. A second one would split this rank's positions
-  // again.
-  void check_splits() {
-    const Sequences sequences(model_, plan_);
-    for (const Node& node : model_.nodes) {
-      const Replacement* entry = entry_of(node.path);
-      if (entry == nullptr || !states(*entry, Fact::kSplitsSequence)) continue;
-      const std::string first = sequences.split_at(node.path);
-      if (first == node.path) continue;
-      found_.add(node.path, fmt::format("(\"{}\" -> {}) splits the sequence, which {} has split before it; "
-                                        "give the operation to one of these modules only",
-                                        entry->pattern, entry->operation, text(first, *entry_of(first))));
-    }
-  }
-
-  // Checks that each layer of a split sequence has an operation for it. Without one, the layer would take
-  // this rank's positions for all of them.
-  void check_split_sequence() {
-    const Sequences sequences(model_, plan_);
-    const bool over_tensor_axis = splits_over_tensor_axis(plan_.sizes);
-    for (const Node& node : model_.nodes) {
-      const Replacement* entry = entry_of(node.path);
-      if (sequences.are_split_after(node)) {
-        const std::string split = sequences.split_at(node.path);
-        if (entry != nullptr && states(*entry, Fact::kBeginsSequence))
-          found_.add(node.path,
-                     fmt::format("(\"{}\" -> {}) splits the sequence, which {} splits again after it; "
-                                 "leave one of the entries out",
-                                 entry->pattern, entry->operation, text(split, *entry_of(split))));
-        continue;
-      }
-      if (sequences.have_ended_before(node) || follows_sequence(node)) continue;
-      if (node.kind == "Attention" && !over_tensor_axis &&
-          (entry == nullptr || !states(*entry, Fact::kAttends)))
-        found_.add(
-            node.path,
-            fmt::format("attends to this rank's positions only, because sequences are split and no entry "
-                        "gives it an operation for that; give it {}",
-                        operations_that_state(Fact::kAttends)));
-      if (entry != nullptr || node.params.empty()) continue;
-      if (node.kind == "Embedding")
-        found_.add(
-            node.path,
-            fmt::format("has no entry, so it looks up all positions, but sequences are split; give it {}",
-                        operations_that_state(Fact::kBeginsSequence)));
-      else if (over_tensor_axis)
-        found_.add(
-            node.path,
-            fmt::format("({}) has no entry, but sees this rank's positions only, so the gradients of its "
-                        "parameters would be incomplete; give it an operation, or leave "
-                        "enable_sequence_parallelism false",
-                        node.kind));
-    }
-  }
-
   const ModelDescription& model_;
   const Plan& plan_;
-  std::map<std::string, const Replacement*> entries_;  // by the path of the module
-  std::map<std::string, Linears> linears_;             // by the path of the parent
-  std::set<std::string> attentions_;                   // paths of the attention layers
+  EntriesByPath entries_;
+  std::map<std::string, Linears> linears_;  // by the path of the parent
+  std::set<std::string> attentions_;        // paths of the attention layers
+  std::set<std::string> endless_;           // paths of modules whose region has no end
   PerNode found_;
 };
 

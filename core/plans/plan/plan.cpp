@@ -210,18 +210,34 @@ std::string name_of_policy(const Plan& plan) {
   return plan.policy.empty() ? "a model without a policy" : fmt::format("policy \"{}\"", plan.policy);
 }
 
+// Returns "; "lm_head" -> weft.linear_vocab/1 does so with split = true" for the first entry that would state
+// the fact if a flag were otherwise; "" if there is none.
+std::string nearly_stated(const Plan& plan, Fact fact) {
+  for (const Replacement& entry : plan.replacements) {
+    const Operation* const operation = find_operation(entry.operation);
+    if (operation == nullptr) continue;
+    for (const Claim& claim : operation->claims)
+      if (claim.fact == fact && !claim.key.empty())
+        return fmt::format("; \"{}\" -> {} does so with {} = {}", entry.pattern, entry.operation, claim.key,
+                           claim.value);
+  }
+  return "";
+}
+
 // Adds a line for each fact that a plan must state for a split sequence and does not.
 void add_missing(const Plan& plan, std::vector<std::string>& reasons) {
   const auto require = [&](const std::vector<Fact>& facts, const char* what) {
     std::vector<std::string> operations;
+    std::string nearly;
     for (const Fact fact : facts) {
       if (states(plan, fact)) return;
       operations.push_back(operations_that_state(fact));
+      if (nearly.empty()) nearly = nearly_stated(plan, fact);
     }
-    reasons.push_back(
-        fmt::format("policy \"{}\" has no entry {} ({}), so it cannot split sequences; leave "
-                    "enable_sequence_parallelism false",
-                    plan.policy, what, fmt::join(operations, " or ")));
+    reasons.push_back(fmt::format(
+        "policy \"{}\" has no entry {} ({}), so it cannot split sequences{}; {}leave "
+        "enable_sequence_parallelism false",
+        plan.policy, what, fmt::join(operations, " or "), nearly, nearly.empty() ? "" : "set that, or "));
   };
   if (plan.sizes.sequence_mode != "whole") require({Fact::kEndsSequence}, "that ends a split sequence");
   if (plan.sizes.sequence == 1) return;

@@ -351,6 +351,16 @@ TEST(Unsupported, NamesWhatIsNotPerformed) {
   EXPECT_TELLS(axis[2], "has no entry for attention to all positions");
 }
 
+// An entry that ends a sequence only with a flag.
+TEST(Unsupported, NamesTheEntryThatLacksAFlag) {
+  const auto head = policy([](const Call& c) { c.on("lm_head", "weft.linear_vocab/1"); });
+  const auto reasons = unsupported(build_plan(Gpt2{.tied = false}.describe(), head, kRing));
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_TELLS(reasons[0], "has no entry that ends a split sequence");
+  EXPECT_TELLS(reasons[0],
+               "\"lm_head\" -> weft.linear_vocab/1 does so with split = true; set that, or leave");
+}
+
 TEST(Reject, GivesThePolicysReason) {
   const auto choosy = policy([](const Call& c) {
     c.plan->reject(c.plan->plan, borrow("two heads only; take another model"), c.error);

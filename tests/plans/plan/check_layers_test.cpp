@@ -139,6 +139,56 @@ TEST(CheckLayers, RefusesOneEndOfARegionBesideItsParent) {
   EXPECT_NO_THROW(build_plan(model, policy({{"intermediate.dense", kColumn}}), {}));
 }
 
+// The layers after the region are right, with entries and without.
+TEST(CheckLayers, RefusesAColumnThatReadsAColumn) {
+  const auto refuses = [](const char* layer, const std::vector<const char*>& later,
+                          const std::string& wanted) {
+    auto entries = correct();
+    entries[layer]["operation"] = "weft.linear_column/1";
+    EXPECT_TELLS(refusal_of_entries(entries, kTwoRanks), wanted);
+    EXPECT_NO_THROW(plan_of(entries, {}));
+    for (const char* other : later) EXPECT_EQ(entries.erase(other), 1u);
+    const std::string alone = refusal_of_entries(entries, kTwoRanks);
+    EXPECT_TELLS(alone, wanted);
+    EXPECT_EQ(alone.find("has no entry"), alone.npos) << alone;
+  };
+  refuses(
+      "h.*.attn.c_proj", {"h.*.mlp.c_fc", "h.*.mlp.c_proj"},
+      "h.{0..1}.attn.c_proj (\"h.*.attn.c_proj\" -> weft.linear_column/1) reads 12 features, of which c_attn "
+      "(\"h.*.attn.c_attn\" -> weft.linear_column/1) gives each rank a part; give it weft.linear_row/1");
+  refuses(
+      "h.*.mlp.c_proj", {"h.*.attn.c_attn", "h.*.attn.c_proj", "num_heads"},
+      "h.{0..1}.mlp has the column-parallel layers c_fc (\"h.*.mlp.c_fc\" -> weft.linear_column/1), c_proj "
+      "(\"h.*.mlp.c_proj\" -> weft.linear_column/1) and no row-parallel one");
+}
+
+// Which of four square layers reads the heads is not in the description of a model.
+TEST(CheckLayers, RefusesAttentionWhoseLayersAreAllColumns) {
+  ModelDescription model;
+  model.nodes.push_back(node("attention", "Attention"));
+  for (const char* layer : {"key", "out", "query", "value"})
+    model.nodes.push_back(node(fmt::format("attention.{}", layer), "Linear", {{"weight", {4, 4}}}));
+  const auto policy = [](const char* pattern) {
+    return parse_json_policy(
+        json{{"name", "p"}, {"entries", {{{"on", pattern}, {"operation", "weft.linear_column/1"}}}}}.dump(),
+        "p.json");
+  };
+  EXPECT_TELLS(
+      refusal(model, policy("attention.*"), kTwoRanks),
+      "attention has the column-parallel layers key (\"attention.*\" -> weft.linear_column/1), out ");
+}
+
+// Sequence modes that give ranks some of the heads divide them.
+TEST(CheckLayers, RefusesHeadsThatAreDividedByTheRanksOfASequence) {
+  auto entries = correct();
+  entries["num_heads"]["by"] = 2;
+  for (const ParallelSizes& sizes : {kRing, ParallelSizes{.sequence = 2, .sequence_mode = "all_to_all"}})
+    EXPECT_TELLS(refusal_of_entries(entries, sizes),
+                 "h.{0..1}.attn has num_heads = 2 on each rank (divide \"h.*.attn\" by 2), but gets the "
+                 "features of 4 heads");
+  EXPECT_NO_THROW(plan_of(entries, kTwoRanks));
+}
+
 TEST(CheckLayers, RefusesHeadsThatDoNotFollowTheProjections) {
   EXPECT_TELLS(refusal_of_entries(without({"num_heads"}), kTwoRanks),
                "h.{0..1}.attn has num_heads = 4 on each rank, but c_attn (\"h.*.attn.c_attn\" -> "
