@@ -4,7 +4,7 @@
 #   weft_add_plugin(my_policy KIND shard_policy TIER c PROVIDES my_family SOURCES policy.c)
 #
 # reads plugin.json.in beside the CMakeLists.txt: id, version, description, groups of options that the host performs
-# (sdk/options/groups.json), its own options and so on, with @VARIABLES@ replaced.
+# (sdk/options/groups.json), its own options and so on, with @VARIABLES@ replaced. Each must be a variable of CMake.
 # A plugin of several libraries names them one by one, each accepted or refused by itself:
 #
 #   weft_add_plugin(my_family)
@@ -45,6 +45,11 @@ function(weft_add_plugin id)
     message(FATAL_ERROR "weft_add_plugin(${id}): there is no ${arg_MANIFEST}")
   endif()
   weft_read_abi_version_()
+  weft_unknown_variables_(${arg_MANIFEST} unknown)
+  if(unknown)
+    message(FATAL_ERROR "${arg_MANIFEST}: there is no variable ${unknown} here; correct its name, or set it before "
+      "weft_add_plugin(${id})")
+  endif()
 
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/weft_plugin_${id})
   configure_file(${arg_MANIFEST} ${folder}/plugin.json.base @ONLY)
@@ -94,6 +99,23 @@ function(weft_add_plugin id)
   endif()
   # The manifest needs all libraries, and those come after this call.
   cmake_language(EVAL CODE "cmake_language(DEFER CALL weft_finish_plugin_ [[${id}]])")
+endfunction()
+
+# Sets `result` to the names in @NAME@ of a file that are no variables: configure_file would leave them out, and with them
+# the options of a group.
+function(weft_unknown_variables_ file result)
+  file(READ ${file} text)
+  string(REGEX MATCHALL "@[A-Za-z0-9_./+-]+@" references "${text}")
+  set(unknown "")
+  foreach(reference IN LISTS references)
+    string(REPLACE "@" "" name ${reference})
+    if(NOT DEFINED ${name})
+      list(APPEND unknown ${name})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES unknown)
+  string(REPLACE ";" ", " unknown "${unknown}")
+  set(${result} "${unknown}" PARENT_SCOPE)
 endfunction()
 
 function(weft_plugin_library id)
