@@ -49,7 +49,13 @@ std::string found_list(const Catalogue& catalogue, std::string_view kind, const 
       if (library.kind == kind) found.insert(installed.id + " " + installed.version);
     }
   }
-  return found.empty() ? "nothing of this kind" : fmt::format("{}", fmt::join(found, ", "));
+  if (!found.empty()) return fmt::format("{}", fmt::join(found, ", "));
+  const std::vector<std::string>& select = catalogue.paths.select;
+  if (select.empty()) return "nothing of this kind";
+  return fmt::format(
+      "nothing of this kind among the plugins that WEFT_PLUGIN_SELECT={} selects; correct it, "
+      "or unset it",
+      fmt::join(select, ":"));
 }
 
 // Returns a line for each plugin of this name whose manifest is broken or which a filter leaves out.

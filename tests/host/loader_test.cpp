@@ -193,6 +193,16 @@ TEST(Catalogue, IsEmptyWithoutAFolder) {
   EXPECT_FALSE(make_listing(catalogue, PluginRoot::facts(), false)["searched"][0]["exists"].get<bool>());
 }
 
+TEST(Resolve, NamesASelectionThatLeavesEverythingOut) {
+  PluginRoot root;
+  root.install("alpha_1.0.0", "alpha", "1.0.0");
+  SearchPaths paths;
+  paths.roots = {{root.path(), "test"}};
+  paths.select = {"alhpa", "beta"};
+  EXPECT_ERROR(resolve(scan(paths), PluginRoot::facts(), "shard_policy", "other", ""), WEFT_NOT_FOUND,
+               "Found: nothing of this kind", "WEFT_PLUGIN_SELECT=alhpa:beta");
+}
+
 TEST(Listing, NamesProblemsAndLoadsNothing) {
   PluginRoot root;
   root.install("alpha_1.0.0", "alpha", "1.0.0");
