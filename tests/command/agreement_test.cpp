@@ -207,5 +207,33 @@ TEST_F(MistakenStrategy, FailsTheCommand) {
   expect_success(mistaken("none", {"--steps", "4", "--check-agreement", "1", "--output", in("out")}));
 }
 
+// Both ranks are named, or Gloo would end one of them with a line of its own.
+TEST_F(MistakenStrategy, IsNamedWhereItsCollectivesDoNotMatch) {
+  EXPECT_TRUE(
+      refuses(mistaken("sums less", {"--steps", "4"}), kFailed,
+              {"mistaken: in end_backward", "rank 0", "rank 1", "all_reduce of ", "of this communicator"}));
+  EXPECT_TRUE(refuses(mistaken("sends", {"--steps", "4"}), kFailed,
+                      {"mistaken: in end_backward", "all_reduce of ", "broadcast of "}));
+}
+
+TEST_F(MistakenStrategy, IsNamedWhereAnUncheckedCollectiveEndsTheProcess) {
+  EXPECT_TRUE(refuses(mistaken("sums less", {"-o", "from_step=4", "--steps", "6"}), kFailed,
+                      {"in step 4", "mistaken: in end_backward", "all_reduce of ", "another size"}));
+}
+
+TEST_F(MistakenStrategy, IsToldWhereAndWhenItMayCall) {
+  const auto checked = [&](const char* mistake) {
+    Words words = mistaken(mistake, {"--steps", "2"});
+    words.insert(words.begin() + 4, "WEFT_CHECK_CONTRACT=1");
+    return words;
+  };
+  for (const char* mistake : {"sums on a thread", "sums on a thread that looks at no error"})
+    EXPECT_TRUE(refuses(checked(mistake), kFailed, {"mistaken: all_reduce was called on a thread"}));
+  EXPECT_TRUE(
+      refuses(checked("sums as it zeroes"), kFailed, {"mistaken: all_reduce was called in zero_gradients"}));
+  expect_success(checked("none"));
+  expect_success(mistaken("sums on a thread", {"--steps", "2"}));
+}
+
 }  // namespace
 }  // namespace weft::test

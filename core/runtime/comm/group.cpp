@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "comm/staged_backend.hpp"
 #include "device/tensors.hpp"
+#include "plugin_call.hpp"
 #include "trace/phases.hpp"
 
 namespace weft {
@@ -77,6 +78,7 @@ std::shared_ptr<Communicator::Group> make_group(std::shared_ptr<Rendezvous> rend
   group->members = std::move(members);
   group->rank = rank;
   group->rendezvous = std::move(rendezvous);
+  name_collectives_at_the_end();
   if (group->size() == 1) return group;
   const Rendezvous& meeting = *group->rendezvous;
   const BlockSignals in_new_threads;
@@ -140,7 +142,7 @@ std::string Communicator::Group::failed(const std::string& operation, int64_t by
 
 Work Communicator::Group::issue(const std::string& operation, int64_t bytes,
                                 const std::function<void(Work::Pending& pending)>& start,
-                                const std::shared_ptr<Group>& self) {
+                                const std::shared_ptr<Group>& self, bool is_message) {
   {
     const std::lock_guard lock(failing);
     if (!failure.empty()) {
@@ -156,7 +158,15 @@ Work Communicator::Group::issue(const std::string& operation, int64_t bytes,
     pending->traced = trace::begin(fmt::format("{} in \"{}\"", operation, name), "communication", -1, bytes);
     pending->traced->in_background = true;
   }
+  const std::string caller = PluginCall::text_of_thread();
+  pending->in_progress.emplace(
+      fmt::format("{}{}{}: {} of {} bytes", caller, caller.empty() ? "" : ": ", who(), operation, bytes));
   const std::lock_guard lock(issuing);
+  // Ranks may give one another parts of different sizes in an all_to_all.
+  if (!is_message)
+    comm::compare_collective(
+        *this, begun++,
+        operation == "all_to_all" ? operation : fmt::format("{} of {} bytes", operation, bytes));
   const BlockSignals in_new_threads;  // and so that a write to a peer that has ended fails without SIGPIPE
   try {
     start(*pending);
@@ -187,6 +197,7 @@ void Work::Pending::wait() {
   }
   if (finish) finish();
   done = true;
+  in_progress.reset();
   if (traced) trace::finish(*std::exchange(traced, std::nullopt));
   parts.clear();
   finish = nullptr;

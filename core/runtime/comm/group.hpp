@@ -13,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "comm/collective_check.hpp"
 #include "comm/dropped_works.hpp"
 #include "comm/rendezvous.hpp"
 #include "trace/trace.hpp"
@@ -49,6 +50,7 @@ struct Communicator::Group {
   c10::intrusive_ptr<c10d::Backend> of_device;   // null until the first collective of a tensor on the device
 
   std::mutex issuing;     // one thread at a time may start a collective; not held while waiting
+  uint32_t begun = 0;     // how many collectives, messages left out; the same on every member
   uint32_t sequence = 0;  // numbers collectives that are made of sends; the same on every member
   uint32_t subsets = 0;   // how many subsets were made of this group
   std::mutex failing;
@@ -59,9 +61,11 @@ struct Communicator::Group {
   // Returns the beginning of messages: "communicator "all": rank 0 of 2".
   std::string who() const;
   // Runs `start`, which adds c10d's works to `pending`, while no other thread starts anything in this group.
-  // Throws UNAVAILABLE if the group has failed or c10d refuses.
+  // Throws UNAVAILABLE if the group has failed or c10d refuses, and what compare_collective() throws unless
+  // these are messages between single ranks, which `is_message` says.
   Work issue(const std::string& operation, int64_t bytes,
-             const std::function<void(Work::Pending& pending)>& start, const std::shared_ptr<Group>& self);
+             const std::function<void(Work::Pending& pending)>& start, const std::shared_ptr<Group>& self,
+             bool is_message = false);
   // Returns the message of a failure, and keeps it if it is the first:
   // "communicator "all": rank 0 of 2: all_reduce of 4096 bytes: timed out after 20 s".
   std::string failed(const std::string& operation, int64_t bytes, const std::string& text);
@@ -78,6 +82,7 @@ struct Work::Pending {
   bool messages = false;         // the parts are sends and receives, which c10d cancels when dropped
   std::function<void()> finish;  // runs in wait() after the parts have ended
   std::shared_ptr<at::Tensor> lent;
+  std::optional<comm::InProgress> in_progress;
   std::optional<trace::Event> traced;  // from its start to the end of the first wait()
 
   // Returns a tensor on `memory` for c10d's thread, which keeps its tensors for a while after a part has

@@ -51,7 +51,7 @@ Work Communicator::send(const at::Tensor& tensor, int to, uint32_t tag) const {
     pending.messages = true;
     pending.parts.push_back(group.backend_of(tensor).send(tensors, to, static_cast<int>(tag)));
   };
-  Work work = group.issue(fmt::format("send to rank {} with tag {}", to, tag), bytes, start, group_);
+  Work work = group.issue(fmt::format("send to rank {} with tag {}", to, tag), bytes, start, group_, true);
   comm::count_bytes(comm::Traffic::kSend, bytes);
   return work;
 }
@@ -67,7 +67,7 @@ Work Communicator::recv(const at::Tensor& tensor, int from, uint32_t tag) const 
     pending.parts.push_back(group.backend_of(tensor).recv(tensors, from, static_cast<int>(tag)));
   };
   return group.issue(fmt::format("recv from rank {} with tag {}", from, tag),
-                     static_cast<int64_t>(tensor.nbytes()), start, group_);
+                     static_cast<int64_t>(tensor.nbytes()), start, group_, true);
 }
 
 // A device does the messages of a lane in order and connects a lane when its first message comes, so ranks
@@ -96,7 +96,7 @@ Work Communicator::exchange(const at::Tensor& sent, int to, const at::Tensor& re
     if (auto work = messages.end()) pending.parts.push_back(std::move(work));
   };
   Work work = group.issue(fmt::format("exchange with ranks {} and {} with tag {}", to, from, tag), bytes,
-                          start, group_);
+                          start, group_, true);
   comm::count_bytes(comm::Traffic::kSend, bytes);
   return work;
 }

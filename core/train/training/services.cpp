@@ -6,6 +6,7 @@
 #include "base/struct_size.hpp"
 #include "device/tensors.hpp"
 #include "memory/services.hpp"
+#include "training/checked_services.hpp"
 #include "training/publish.hpp"
 #include "weft/torch/dtypes.hpp"
 
@@ -170,8 +171,9 @@ struct Services {
   }
 };
 
-const void* training_services(weft_str id) {
-  const std::string_view name(id.data, id.size);
+namespace {
+
+const void* plain_services(std::string_view name) {
   if (name == WEFT_MODEL_SERVICES) return Services::model();
   if (name == WEFT_MESH_SERVICES) return mesh_services();
   if (name == WEFT_COMM_SERVICES) return comm_services();
@@ -180,6 +182,12 @@ const void* training_services(weft_str id) {
   if (name == WEFT_STEP_SERVICES) return step_services();
   if (name == WEFT_PUBLISH_SERVICES) return Services::publish();
   return nullptr;
+}
+
+}  // namespace
+
+const void* training_services(weft_str id) {
+  return checked_services(view(id), plain_services(view(id)));
 }
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/collective_check.hpp"
 #include "training/known_parts.hpp"
 
 namespace weft {
@@ -30,6 +31,7 @@ class StepCheck {
   void watch(weft_param& param);
 
   Bindings& bindings_;
+  const comm::CollectiveCheck collectives_;
   std::vector<KnownPart> published_;  // by parameter, as the step begins
   std::vector<bool> seen_;            // by parameter
   std::vector<Sketch> gradients_;     // by parameter, of this rank

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error_sink.hpp"
+#include "plugin_call.hpp"
 #include "weft/strategy.h"
 
 namespace weft {
@@ -16,8 +17,8 @@ namespace weft {
 class Strategy {
  public:
   // Creates the strategy. `api` lives as long as the process. Throws the error that `create` returns.
-  Strategy(const weft_strategy_api* api, const weft_strategy_arguments& arguments);
-  ~Strategy() { api_->destroy(handle_); }
+  Strategy(const weft_strategy_api* api, std::string name, const weft_strategy_arguments& arguments);
+  ~Strategy();
   Strategy(const Strategy&) = delete;
 
   const weft_strategy_api& api() const { return *api_; }
@@ -31,7 +32,13 @@ class Strategy {
     if (slot == nullptr) return;
     disturbed_ = true;
     ErrorSink error;
-    error.check(slot(handle_, arguments..., error), name_);
+    weft_status status = WEFT_OK;
+    {
+      const PluginCall here = call_of(reinterpret_cast<const void*>(slot));
+      status = slot(handle_, arguments..., error);
+    }
+    if (checks_contract()) throw_broken_contract();
+    error.check(status, name_);
   }
 
   // Calls of hooks that were put off, in order.
@@ -62,6 +69,7 @@ class Strategy {
   template <class Body>
   auto guarded(const Body& body) {
     check_alive();
+    const StepThread here;
     disturbed_ = false;
     try {
       return body();
@@ -77,6 +85,8 @@ class Strategy {
   void check_alive() const;
 
  private:
+  PluginCall call_of(const void* slot) const;
+
   const weft_strategy_api* api_;
   std::string name_;
   weft_strategy* handle_ = nullptr;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "weft/torch/strategy.hpp"
@@ -50,6 +51,7 @@ class Mistaken final : public Strategy {
   }
   void zero_gradients() override {
     if (makes("keeps gradients")) return;
+    if (makes("sums as it zeroes")) samples_.all_reduce(at::zeros({4})).wait();
     for (const Held& held : held_) held.parameter.gradient().reset();
   }
 
@@ -64,9 +66,31 @@ class Mistaken final : public Strategy {
       if (makes("forgets one") && &held == &held_.back()) continue;
       at::Tensor& gradient = held.parameter.gradient();
       if (!gradient.defined()) gradient = at::zeros_like(held.parameter.tensor().detach());
-      samples_.all_reduce(gradient).wait();
+      if (makes("sums on a thread")) {
+        std::thread([&] { samples_.all_reduce(gradient).wait(); }).join();
+        continue;
+      }
+      if (makes("sums on a thread that looks at no error")) {
+        std::thread([&] { try_to_sum(gradient); }).join();
+        continue;
+      }
+      const bool differs = samples_.rank() == 1 && &held == &held_.front();
+      if (differs && makes("sums less")) {
+        samples_.all_reduce(gradient.view(-1).narrow(0, 0, gradient.numel() / 2)).wait();
+      } else if (differs && makes("sends")) {
+        samples_.broadcast(gradient, 0).wait();
+      } else {
+        samples_.all_reduce(gradient).wait();
+      }
       if (makes("sums twice")) samples_.all_reduce(gradient).wait();
       if (makes("averages")) gradient.div_(static_cast<double>(samples_.size()));
+    }
+  }
+
+  void try_to_sum(const at::Tensor& gradient) {
+    try {
+      samples_.all_reduce(gradient).wait();
+    } catch (...) {
     }
   }
 
