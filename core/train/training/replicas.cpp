@@ -48,9 +48,18 @@ class Slots {
     return std::nullopt;
   }
 
-  const std::string& parameter(int64_t slot) const {
+  // Returns true if these ranks have other values in one slot. Collective.
+  bool differs(const Communicator& ranks, int64_t slot) const {
+    const int64_t* const own = numbers_of(slot);
+    const at::Tensor largest = at::tensor({own[0], own[1]}, at::kLong);
+    ranks.all_reduce(largest, ReduceOp::kMax, true).wait();
+    const std::vector<int64_t> found = device::values_of<int64_t>(largest);
+    return found[0] != ~found[1] && (found[0] != kNothing || found[1] != kNothing);
+  }
+
+  const weft_param& parameter(int64_t slot) const {
     const auto next = std::upper_bound(begins_.begin(), begins_.end(), slot);
-    return params_[static_cast<size_t>(next - begins_.begin()) - 1]->name;
+    return *params_[static_cast<size_t>(next - begins_.begin()) - 1];
   }
   bool holds(int64_t slot) const { return numbers_of(slot)[0] == ~numbers_of(slot)[1]; }
   std::string digest(int64_t slot) const {
@@ -111,6 +120,19 @@ std::string remedy_for(Bindings::Origin origin, const std::string& strategy) {
                                : "Continue from an earlier checkpoint");
 }
 
+// Where the ranks that sum the gradient of a parameter have the same values of it, but other ranks have not.
+// The strategy did what it must.
+std::string remedy_for_policy(const weft_param& param) {
+  return fmt::format(
+      "the ranks that sum its gradient agree, so the strategy did what it must, but ranks of another axis "
+      "computed another gradient: the shard policy leaves {0} whole on all of them, and its layer sees only "
+      "a "
+      "part of the features or positions there. Give the layer an entry in the policy that splits {0} or "
+      "sums "
+      "its gradient, or use it outside of tensor-parallel regions",
+      param.name);
+}
+
 }  // namespace
 
 void Bindings::check_replicas(Origin origin) {
@@ -118,14 +140,23 @@ void Bindings::check_replicas(Origin origin) {
   const Slots slots(params_, known_parts(*this, [](const Shard& shard, KnownPart& part) {
                       part.digest += digest_of(shard.value, shard.begin, shard.value.scalar_type());
                     }));
-  std::string difference;
-  if (const std::optional<int64_t> slot = slots.differing(world_.communicator()))
-    difference = fmt::format("{} is not the same on the ranks that hold the same elements of it: {}",
-                             slots.parameter(*slot), holders_text(world_.communicator(), slots, *slot));
+  const std::optional<int64_t> slot = slots.differing(world_.communicator());
+  if (!slot) return;
+  const weft_param& param = slots.parameter(*slot);
+  const std::string difference =
+      fmt::format("{} is not the same on the ranks that hold the same elements of it: {}", param.name,
+                  holders_text(world_.communicator(), slots, *slot));
+  const bool trained = origin == Origin::kTrained || origin == Origin::kSaved;
+  bool is_of_strategy = true;
+  if (trained && !param.frozen && !param.across_stages) {
+    const bool differs = slots.differs(comm(param.gradient_axes)->communicator, *slot);
+    const at::Tensor any = at::tensor({int64_t{differs}}, at::kLong);
+    world_.communicator().all_reduce(any, ReduceOp::kMax, true).wait();
+    is_of_strategy = device::value_of<int64_t>(any) != 0;
+  }
   on_every_rank(world_.communicator(), [&] {
-    if (!difference.empty())
-      fail(is_from_outside(origin) ? WEFT_FAILED_PRECONDITION : WEFT_INTERNAL, "{}; {}", difference,
-           remedy_for(origin, strategy_name()));
+    fail(is_from_outside(origin) ? WEFT_FAILED_PRECONDITION : WEFT_INTERNAL, "{}; {}", difference,
+         is_of_strategy ? remedy_for(origin, strategy_name()) : remedy_for_policy(param));
   });
 }
 

@@ -78,6 +78,29 @@ Batch even_batch() {
   const at::Tensor ids = at::randint(23, {3, 8}, at::kLong);
   return {{"input_ids", ids}, {"labels", ids.narrow(1, 0, 4).clone()}};
 }
+
+// Nobody sums the gradients of the encoder's output over the tensor axis, so the encoder's parameters, which
+// every rank holds, get other gradients on each. Each strategy does what it must.
+TEST(TensorAxis, NamesThePolicyWhereItsRanksDiverge) {
+  const TemporaryFolder folder;
+  folder.file("policy.json", R"({"name": "astray", "entries": [
+      {"on": "decoder.block.*.layer.1.EncDecAttention.q", "operation": "weft.linear_column/1"},
+      {"on": "decoder.block.*.layer.1.EncDecAttention.[kv]", "operation": "weft.linear_column/1",
+       "input": "entered"},
+      {"on": "decoder.block.*.layer.1.EncDecAttention.o", "operation": "weft.linear_row/1"},
+      {"divide": "decoder.block.*.layer.1.EncDecAttention", "attribute": "n_heads", "by": "tensor_size"},
+      {"on": "encoder.stream_begin", "operation": "weft.parallel_input/1"}]})");
+  on_ranks({2}, [&](World& world) {
+    const JobOptions options =
+        under("hybrid_parallel",
+              fmt::format(R"({{"tp_size": 2, "custom_policy": "{}/policy.json"}})", folder.path()), "fp32");
+    Job job = boost(world, tiny_t5(options, kGeneration, kTied), options);
+    job.train_step(even_batch());
+    EXPECT_ERROR(job.train_step(even_batch()), WEFT_INTERNAL, "is not the same on the ranks",
+                 "the strategy did what it must", "the shard policy leaves ");
+  });
+}
+
 constexpr int64_t kSource = 3 * 8, kTarget = 3 * 4, kWidth = 12, kInner = 4 * 5, kBlocks = 2;
 
 // An encoder block has two gathers and two scatters in forward, and four gathers and two scatters in
