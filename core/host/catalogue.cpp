@@ -4,7 +4,6 @@
 
 #include "base/text.hpp"
 #include "host/load_error.hpp"
-#include "host/semantic_version.hpp"
 
 namespace weft::host {
 namespace {
@@ -29,7 +28,7 @@ std::vector<std::string> folders_in(const fs::path& folder) {
 
 Installed read_installed(size_t root, const fs::path& folder, const std::string& id,
                          const std::string& version) {
-  Installed installed{root, folder, id, version, std::nullopt, std::nullopt};
+  Installed installed{root, folder, id, version, std::nullopt, std::nullopt, false};
   try {
     Manifest manifest = read_manifest(folder / "plugin.json");
     if (manifest.id != id || manifest.version != version) {
@@ -41,8 +40,15 @@ Installed read_installed(size_t root, const fs::path& folder, const std::string&
     installed.manifest = std::move(manifest);
   } catch (const Error& error) {
     installed.problem = error.what();
+    installed.is_damaged = true;
   }
   return installed;
+}
+
+// Returns whether `a` comes before `b` among the versions of a plugin.
+bool is_before(const Installed& a, const Installed& b) {
+  const std::strong_ordering order = compare_versions(a.version, b.version);
+  return order > 0 || (order == 0 && a.root < b.root);
 }
 
 }  // namespace
@@ -64,36 +70,49 @@ Catalogue scan(SearchPaths paths) {
                        [](const auto& a, const auto& b) { return compare_versions(a, b) > 0; });
       for (const std::string& version : versions) {
         Installed installed = read_installed(root, path / id / version, id, version);
-        if (const auto reason = paths.left_out(id)) installed.problem = reason;
+        if (const auto reason = paths.left_out(id)) {
+          installed.problem = reason;
+          installed.is_damaged = false;
+        }
         catalogue.plugins.push_back(std::move(installed));
       }
     }
   }
+  catalogue.pins = read_pins(paths.own);
   catalogue.paths = std::move(paths);
   return catalogue;
 }
 
-bool Catalogue::is_default(const Installed& installed, std::string_view kind) const {
-  const auto says_so = [&](const Installed& plugin) {
-    if (!plugin.manifest || !plugin.manifest->is_default) return false;
-    const auto& libraries = plugin.manifest->libraries;
-    return std::any_of(libraries.begin(), libraries.end(), [&](const auto& l) { return l.kind == kind; });
-  };
-  bool has_own = false, is_own = false;
-  for (const Installed& other : plugins) {
-    if (other.problem || !paths.roots[other.root].is_of_weft || !says_so(other)) continue;
-    has_own = true;
-    is_own |= other.id == installed.id;
-  }
-  return says_so(installed) && (is_own || !has_own);
+const VersionRequest& Catalogue::usual(std::string_view id) const {
+  static const VersionRequest kAny;
+  if (const auto found = bound.find(id); found != bound.end()) return found->second;
+  const auto found = pins.by_id.find(id);
+  return found == pins.by_id.end() ? kAny : found->second;
 }
 
 std::vector<Candidate> Catalogue::find(std::string_view kind, std::string_view name,
-                                       std::string_view version) const {
+                                       const VersionRequest& request) const {
+  std::vector<Candidate> found = find_all(kind, name);
+  std::erase_if(found, [&](const Candidate& candidate) {
+    const Installed& installed = *candidate.installed;
+    return !(request.empty() ? usual(installed.id) : request).matches(installed.version);
+  });
+  return found;
+}
+
+const Installed* Catalogue::find_damaged(const Candidate& candidate, const VersionRequest& request) const {
+  const Installed& chosen = *candidate.installed;
+  const VersionRequest& meant = request.empty() ? usual(chosen.id) : request;
+  for (const Installed& other : plugins)
+    if (other.is_damaged && other.id == chosen.id && meant.matches(other.version) && is_before(other, chosen))
+      return &other;
+  return nullptr;
+}
+
+std::vector<Candidate> Catalogue::find_all(std::string_view kind, std::string_view name) const {
   std::vector<Candidate> found;
   for (const Installed& installed : plugins) {
     if (installed.problem || !installed.manifest) continue;
-    if (!version.empty() && installed.version != version) continue;
     for (const LibraryEntry& library : installed.manifest->libraries) {
       const auto& names = library.provides;
       const bool is_meant = name.empty() ? is_default(installed, kind)

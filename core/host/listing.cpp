@@ -4,12 +4,21 @@
 
 #include "base/text.hpp"
 #include "host/inspect.hpp"
+#include "host/load_error.hpp"
 #include "host/loader.hpp"
+#include "host/way_back.hpp"
 
 namespace weft::host {
 namespace {
 
 using nlohmann::json;
+
+// Returns what a job says that meets this version and ends there.
+std::string ending(const Catalogue& catalogue, const Installed& installed, const HostFacts& facts,
+                   const std::string& problem) {
+  const bool is_meant = catalogue.usual(installed.id).matches(installed.version);
+  return is_meant ? problem + way_back(catalogue, facts, installed, false) : problem;
+}
 
 std::optional<std::string> find_problem(const Catalogue& catalogue, const Candidate& candidate,
                                         const HostFacts& facts, bool deeply) {
@@ -20,8 +29,9 @@ std::optional<std::string> find_problem(const Catalogue& catalogue, const Candid
     } else {
       check_compatible(candidate, facts);
     }
-  } catch (const Error& error) {
-    return error.what();
+  } catch (const LoadError& error) {
+    if (error.is_incompatible()) return error.what();
+    return ending(catalogue, *candidate.installed, facts, error.what());
   }
   return std::nullopt;
 }
@@ -62,6 +72,8 @@ json describe(const Catalogue& catalogue, const Installed& installed, const Libr
     problem = fmt::format("the same version was found earlier, in {}", shadow->folder.string());
   }
   if (problem) entry["problem"] = *problem;
+  if (catalogue.pins.by_id.contains(installed.id) && catalogue.usual(installed.id).matches(installed.version))
+    entry["pinned"] = catalogue.usual(installed.id).text();
   if (!installed.manifest->warnings.empty()) entry["warnings"] = installed.manifest->warnings;
   return entry;
 }
@@ -70,12 +82,15 @@ json describe(const Catalogue& catalogue, const Installed& installed, const Libr
 
 json make_listing(const Catalogue& catalogue, const HostFacts& facts, bool deeply) {
   json listing = {{"plugins", json::array()}, {"searched", json::array()}, {"notes", catalogue.paths.notes}};
+  if (catalogue.pins.problem) listing["notes"].push_back(*catalogue.pins.problem);
   for (const Installed& installed : catalogue.plugins) {
     if (!installed.manifest) {
-      listing["plugins"].push_back({{"id", installed.id},
-                                    {"version", installed.version},
-                                    {"folder", installed.folder.string()},
-                                    {"problem", installed.problem.value_or("")}});
+      listing["plugins"].push_back(
+          {{"id", installed.id},
+           {"version", installed.version},
+           {"folder", installed.folder.string()},
+           {"problem", installed.is_damaged ? ending(catalogue, installed, facts, *installed.problem)
+                                            : installed.problem.value_or("")}});
       continue;
     }
     for (const LibraryEntry& library : installed.manifest->libraries) {

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "host/load_error.hpp"
 #include "host/log.hpp"
+#include "host/way_back.hpp"
 
 namespace weft::host {
 namespace {
@@ -76,18 +77,36 @@ std::string passed_over(const Catalogue& catalogue, std::string_view name) {
   return lines;
 }
 
-[[noreturn]] void refuse_unknown(const Catalogue& catalogue, const Kind& kind, std::string_view name,
-                                 std::string_view version) {
+// Throws if the versions that provide the name are not those that are meant.
+void refuse_versions(const Catalogue& catalogue, const Kind& kind, std::string_view name,
+                     const VersionRequest& request) {
+  for (const Candidate& other : catalogue.find_all(kind.id, name)) {
+    const std::string& id = other.installed->id;
+    const std::string found = found_list(catalogue, kind.id, &id) + searched_line(catalogue);
+    const std::string named = fmt::format("{} \"{}\"", kind.id, name.empty() ? id : printable(name));
+    if (!request.empty())
+      fail(WEFT_NOT_FOUND, "{} is not there in version {}. Found: {}", named, request.text(), found);
+    if (const VersionRequest& usual = catalogue.usual(id); usual.empty())
+      fail(WEFT_NOT_FOUND,
+           "{} is there in no version but pre-releases, which are used only if they are named: {}@{}. "
+           "Found: {}",
+           named, id, other.installed->version, found);
+    else if (catalogue.bound.contains(id))
+      fail(WEFT_NOT_FOUND, "{} is not there in version {}, which this process asked for before. Found: {}",
+           named, usual.text(), found);
+    else
+      fail(WEFT_NOT_FOUND,
+           "{} is pinned to version {} in {}, which is not there; `weft plugins unpin {}` removes the pin. "
+           "Found: {}",
+           named, usual.text(), catalogue.pins.file.string(), id, found);
+  }
+}
+
+[[noreturn]] void refuse_unknown(const Catalogue& catalogue, const Kind& kind, std::string_view name) {
   if (name.empty()) {
     fail(WEFT_NOT_FOUND,
          "no {} is the default (the plugin.json of the default one says \"default\": true). Found: {}{}",
          kind.id, found_list(catalogue, kind.id), searched_line(catalogue));
-  }
-  const std::vector<Candidate> others = catalogue.find(kind.id, name, "");
-  if (!others.empty()) {
-    fail(WEFT_NOT_FOUND, "{} \"{}\" is not there in version {}. Found: {}{}", kind.id, name,
-         printable(version), found_list(catalogue, kind.id, &others.front().installed->id),
-         searched_line(catalogue));
   }
   const std::string hidden = passed_over(catalogue, name);
   const std::string hint = did_you_mean(name, catalogue.provided_names(kind.id));
@@ -112,18 +131,38 @@ void refuse_several(const std::vector<Candidate>& candidates, const Kind& kind, 
   }
 }
 
+// Returns the candidates for a name, of one plugin, from the newest. Throws if there are none.
+std::vector<Candidate> candidates_for(const Catalogue& catalogue, const HostFacts& facts, const Kind& kind,
+                                      std::string_view name, const VersionRequest& request) {
+  catalogue.pins.require_usable();
+  std::vector<Candidate> candidates = catalogue.find(kind.id, name, request);
+  if (candidates.empty()) {
+    refuse_versions(catalogue, kind, name, request);
+    refuse_unknown(catalogue, kind, name);
+  }
+  refuse_several(candidates, kind, name);
+  if (const Installed* const damaged = catalogue.find_damaged(candidates.front(), request)) {
+    fail(WEFT_DATA_LOSS, "{} {} at {}: {}{}{}", damaged->id, damaged->version, damaged->folder.string(),
+         *damaged->problem, way_back(catalogue, facts, *damaged, !request.empty()), searched_line(catalogue));
+  }
+  return candidates;
+}
+
 }  // namespace
 
 const LoadedLibrary& resolve(const Catalogue& catalogue, const HostFacts& facts, std::string_view kind_id,
-                             std::string_view name, std::string_view version) {
+                             std::string_view asked, std::string_view version) {
   const Kind& kind = kind_of(kind_id);
-  const std::vector<Candidate> candidates = catalogue.find(kind.id, name, version);
-  if (candidates.empty()) refuse_unknown(catalogue, kind, name, version);
-  refuse_several(candidates, kind, name);
+  const auto [name, behind] = split_name(asked);
+  if (!version.empty() && !behind.empty())
+    fail(WEFT_INVALID_ARGUMENT, "\"{}\" names a version, and so does \"{}\"; leave one out", printable(asked),
+         printable(version));
+  const VersionRequest request(behind.empty() ? version : behind,
+                               fmt::format("the version of {} \"{}\"", kind.id, printable(name)));
 
   std::vector<std::string> problems;
   weft_status status = WEFT_FAILED_PRECONDITION;
-  for (const Candidate& candidate : candidates) {
+  for (const Candidate& candidate : candidates_for(catalogue, facts, kind, name, request)) {
     try {
       const LoadedLibrary& library =
           load_library(candidate, catalogue.paths.roots[candidate.installed->root].path, facts);
@@ -136,7 +175,9 @@ const LoadedLibrary& resolve(const Catalogue& catalogue, const HostFacts& facts,
       problems.push_back(
           fmt::format("{} at {}: {}", candidate.label(), candidate.path().string(), error.what()));
       if (problems.size() == 1) status = error.status();
-      if (!error.is_incompatible()) throw Error(error.status(), problems.back() + searched_line(catalogue));
+      if (error.is_incompatible()) continue;
+      const std::string back = way_back(catalogue, facts, *candidate.installed, !request.empty());
+      throw Error(error.status(), problems.back() + back + searched_line(catalogue));
     }
   }
   throw Error(status, fmt::format("{}{}", fmt::join(problems, "\n"), searched_line(catalogue)));

@@ -64,6 +64,22 @@ weft_str own_text(const json& value) {
 
 using namespace weft;
 
+host::Catalogue weft_runtime::scan() const {
+  host::Catalogue catalogue = host::scan(host::find_search_paths(plugin_paths, safe_mode, facts.plugins));
+  const std::lock_guard lock(mutex_);
+  catalogue.bound = bound_;
+  return catalogue;
+}
+
+const host::LoadedLibrary& weft_runtime::load(std::string_view kind, std::string_view name,
+                                              std::string_view version) {
+  const host::LoadedLibrary& library = host::resolve(scan(), facts, kind, name, version);
+  if (version.empty() && host::split_name(name).version.empty()) return library;
+  const std::lock_guard lock(mutex_);
+  bound_[library.id] = host::VersionRequest::exactly(library.version);
+  return library;
+}
+
 extern "C" {
 
 weft_str weft_version(void) {
@@ -92,10 +108,7 @@ weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str nam
     host::check_pointer(out, "weft_runtime_load", "out");
     require_size("weft_runtime_load: out", out->struct_size, sizeof(uint64_t) + 1);
     const auto text = [](weft_str given) { return text_argument("weft_runtime_load", given); };
-    const std::string_view of_kind = text(kind), called = text(name), in_version = text(version);
-    const host::Catalogue catalogue = runtime->scan();
-    const host::LoadedLibrary& library =
-        host::resolve(catalogue, runtime->facts, of_kind, called, in_version);
+    const host::LoadedLibrary& library = runtime->load(text(kind), text(name), text(version));
     const weft_loaded loaded = {sizeof(weft_loaded),     library.plugin,           borrow(library.id),
                                 borrow(library.version), borrow(library.kind),     borrow(library.path),
                                 borrow(library.digest),  borrow(library.manifest), library.tier,

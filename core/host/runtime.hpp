@@ -3,12 +3,17 @@
 
 #include <weft/runtime.h>
 
+#include <functional>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/catalogue.hpp"
 #include "host/host_facts.hpp"
+#include "host/loader.hpp"
 
 struct weft_runtime {
   std::vector<std::string> plugin_paths;
@@ -16,9 +21,15 @@ struct weft_runtime {
   weft::host::HostFacts facts;
 
   // Searches again at each call, so that a version that was installed since is found.
-  weft::host::Catalogue scan() const {
-    return weft::host::scan(weft::host::find_search_paths(plugin_paths, safe_mode, facts.plugins));
-  }
+  weft::host::Catalogue scan() const;
+  // Loads as weft::host::resolve does. Where a version is named, it is the usual one of the plugin from then
+  // on: a model and its policy are of one version.
+  const weft::host::LoadedLibrary& load(std::string_view kind, std::string_view name,
+                                        std::string_view version);
+
+ private:
+  mutable std::mutex mutex_;  // of bound_
+  std::map<std::string, weft::host::VersionRequest, std::less<>> bound_;
 };
 
 namespace weft::host {

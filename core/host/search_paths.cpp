@@ -80,7 +80,10 @@ SearchPaths find_search_paths(const std::vector<std::string>& given, bool safe_m
     for (Root& root : paths.roots) root.is_of_weft = root.path == with_weft.path;
     return paths;
   }
-  if (const auto user = user_folder()) paths.roots.push_back(*user);
+  if (const auto user = user_folder()) {
+    paths.roots.push_back(*user);
+    paths.own = user->path;
+  }
   paths.roots.push_back(with_weft);
   return paths;
 }

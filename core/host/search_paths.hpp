@@ -27,7 +27,8 @@ struct SearchPaths {
   std::vector<Root> roots;
   std::vector<std::string> select;  // patterns; empty: all plugins
   std::vector<std::string> disable;
-  std::vector<std::string> notes;  // which folders a variable leaves out, for `weft plugin doctor`
+  std::vector<std::string> notes;  // which folders a variable leaves out, for `weft plugins doctor`
+  std::filesystem::path own;       // the user's folder, which is the one of 4; empty if it is not searched
 
   // Returns why the plugin with this id is left out, or nothing if it is not.
   std::optional<std::string> left_out(std::string_view id) const;

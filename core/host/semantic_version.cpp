@@ -72,4 +72,44 @@ std::strong_ordering compare_versions(std::string_view a, std::string_view b) {
   return x.size() <=> y.size();
 }
 
+bool is_pre_release(std::string_view version) {
+  const std::optional<Parts> parts = split_version(version);
+  return parts && !parts->pre_release.empty();
+}
+
+VersionRequest::VersionRequest(std::string_view text, std::string_view named) : text_(text) {
+  if (text.empty() || is_version(text) || (text.starts_with('=') && is_version(text.substr(1)))) return;
+  // "0" and "0.3" are versions with the other numbers.
+  for (const char* rest : {".0", ".0.0"})
+    if (is_plain_name(text) && text.find_first_not_of("0123456789.") == std::string_view::npos &&
+        is_version(fmt::format("{}{}", text, rest)))
+      return;
+  fail(WEFT_INVALID_ARGUMENT,
+       "{} is \"{}\", must be like 0.3 (the newest 0.3.x), =0.3.1 (this one alone) or 1.0.0-rc.1 (a "
+       "pre-release)",
+       named, printable(text));
+}
+
+VersionRequest VersionRequest::exactly(std::string_view version) {
+  return VersionRequest(fmt::format("={}", version));
+}
+
+bool VersionRequest::matches(std::string_view version) const {
+  if (text_.starts_with('=')) return version == std::string_view(text_).substr(1);
+  if (text_.find('+') != std::string::npos) return version == text_;
+  const std::string_view numbers = version.substr(0, version.find('+'));
+  if (is_pre_release(version)) return numbers == text_;
+  return text_.empty() || numbers == text_ ||
+         (numbers.starts_with(text_) && numbers.substr(text_.size()).starts_with('.'));
+}
+
+NameAndVersion split_name(std::string_view asked) {
+  const size_t at = asked.find('@');
+  if (at == std::string_view::npos) return {asked, ""};
+  if (at + 1 == asked.size())
+    fail(WEFT_INVALID_ARGUMENT, "\"{}\" has no version after the @; write {}@0.3, or leave the @ out",
+         printable(asked), printable(asked.substr(0, at)));
+  return {asked.substr(0, at), asked.substr(at + 1)};
+}
+
 }  // namespace weft::host

@@ -58,7 +58,7 @@ TEST_F(FaultyPlugin, IsRefusedForAnotherBuild) {
     manifest["libraries"][0]["build_id"] = "older";
   });
   const Catalogue catalogue = root_.scan();
-  const std::vector<Candidate> candidates = catalogue.find("shard_policy", "family", "");
+  const std::vector<Candidate> candidates = catalogue.find("shard_policy", "family");
   ASSERT_EQ(candidates.size(), 1u);
   EXPECT_ERROR(check_compatible(candidates[0], PluginRoot::facts()), WEFT_FAILED_PRECONDITION, "TIER",
                "tier native", "build older", "build build");

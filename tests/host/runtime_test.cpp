@@ -17,6 +17,7 @@ class RuntimeTest : public ::testing::Test {
  protected:
   ~RuntimeTest() override {
     weft_runtime_destroy(runtime_);
+    weft_runtime_destroy(bound_);
     weft_error_destroy(error_);
   }
   weft_status create(const std::string& options) {
@@ -27,6 +28,7 @@ class RuntimeTest : public ::testing::Test {
 
   weft_error* error_ = weft_error_create();
   weft_runtime* runtime_ = nullptr;
+  weft_runtime* bound_ = nullptr;
 };
 
 TEST_F(RuntimeTest, RefusesBadOptions) {
@@ -105,6 +107,31 @@ TEST_F(RuntimeTest, LoadsAPluginThatWeftAddPluginBuilt) {
   EXPECT_EQ(loaded.digest.size, 64u);
   EXPECT_EQ(json::parse(view(loaded.manifest))["options"][0]["name"], "depth");
   EXPECT_NE(loaded.plugin->get_factory(loaded.plugin, WEFT_STR("weft.factory.shard_policy/1")), nullptr);
+}
+
+TEST_F(RuntimeTest, BindsTheVersionThatWasAskedFor) {
+  testing::PluginRoot root;
+  root.install("alpha_1.0.0", "alpha", "1.0.0");
+  root.install("alpha_1.1.0", "alpha", "1.1.0");
+  ASSERT_EQ(create(json({{"plugin_paths", {root.path()}}}).dump()), WEFT_OK) << error_text();
+  const auto load = [&](const char* name, const char* version) {
+    weft_loaded loaded = {};
+    loaded.struct_size = sizeof(loaded);
+    const weft_status status =
+        weft_runtime_load(runtime_, WEFT_STR("shard_policy"), borrow(name), borrow(version), &loaded, error_);
+    return status == WEFT_OK ? std::string(view(loaded.version)) : error_text();
+  };
+  EXPECT_EQ(load("family", ""), "1.1.0");
+  EXPECT_EQ(load("family", "1.0.0"), "1.0.0");
+  EXPECT_EQ(load("family", ""), "1.0.0");
+  EXPECT_EQ(load("family@1", ""), "1.1.0");
+  EXPECT_EQ(load("family", ""), "1.1.0");
+  weft_runtime* const bound = runtime_;
+  ASSERT_EQ(create(json({{"plugin_paths", {root.path()}}}).dump()), WEFT_OK) << error_text();
+  EXPECT_EQ(load("family", "1.0"), "1.0.0") << "another runtime";
+  std::swap(runtime_, bound_);
+  runtime_ = bound;
+  EXPECT_EQ(load("family", ""), "1.1.0");
 }
 
 TEST_F(RuntimeTest, ListsWhatThereIs) {
