@@ -1,4 +1,4 @@
-// `weft plugins`: lists, shows and checks plugins.
+// `weft plugins`: lists, shows, checks, installs and pins plugins.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <weft/runtime.h>
@@ -46,11 +46,14 @@ json call(const std::function<weft_status(weft_str*, weft_error*)>& function) {
   return json::parse(view(text));
 }
 
-json call_with_runtime(weft_status (*function)(weft_runtime*, weft_str*, weft_error*)) {
+// Calls a function that takes a runtime first, and then what is given here.
+template <typename... Arguments>
+json call_with_runtime(weft_status (*function)(weft_runtime*, Arguments..., weft_str*, weft_error*),
+                       Arguments... arguments) {
   return call([&](weft_str* text, weft_error* error) {
     weft_runtime* runtime = nullptr;
     weft_status status = weft_runtime_create(WEFT_STR(""), &runtime, error);
-    if (status == WEFT_OK) status = function(runtime, text, error);
+    if (status == WEFT_OK) status = function(runtime, arguments..., text, error);
     weft_runtime_destroy(runtime);
     return status;
   });
@@ -109,7 +112,8 @@ void list(const Flags& flags) {
     }
     const bool is_default = plugin.at("default").get<bool>();
     has_default |= is_default;
-    rows.push_back({text_at(plugin, "id") + (is_default ? " *" : ""), text_at(plugin, "version"),
+    const std::string pinned = plugin.contains("pinned") ? " (pinned)" : "";
+    rows.push_back({text_at(plugin, "id") + (is_default ? " *" : ""), text_at(plugin, "version") + pinned,
                     text_at(plugin, "kind"), text_at(plugin, "tier"), joined(plugin.at("provides"))});
   }
   if (rows.size() == 1) {
@@ -245,6 +249,38 @@ void digest(const Flags& flags) {
   print(flags.as_json ? json({{"file", flags.name}, {"sha256", digest}}).dump(2) + "\n" : digest + "\n");
 }
 
+void install(const Flags& flags) {
+  const json done = call_with_runtime(weft_plugins_install, borrow(flags.name));
+  if (flags.as_json) return print(done.dump(2) + "\n");
+  print(fmt::format("{} {} is installed in {}\n", text_at(done, "id"), text_at(done, "version"),
+                    text_at(done, "folder")));
+  if (done.contains("pinned"))
+    print(fmt::format("{0} is pinned to version {1}, which jobs go on using; `weft plugins unpin {0}`\n",
+                      text_at(done, "id"), text_at(done, "pinned")));
+}
+
+void remove(const Flags& flags) {
+  const json done = call_with_runtime(weft_plugins_remove, borrow(flags.name));
+  print(flags.as_json ? done.dump(2) + "\n"
+                      : fmt::format("{} {} is removed from {}\n", text_at(done, "id"),
+                                    text_at(done, "version"), text_at(done, "folder")));
+}
+
+void pin(const Flags& flags) {
+  const json done = call_with_runtime(weft_plugins_pin, borrow(flags.name));
+  print(flags.as_json ? done.dump(2) + "\n"
+                      : fmt::format("{} is pinned to version {}: jobs that name none use {}\n",
+                                    text_at(done, "id"), text_at(done, "pinned"), text_at(done, "version")));
+}
+
+void unpin(const Flags& flags) {
+  const json done = call_with_runtime(weft_plugins_unpin, borrow(flags.name));
+  print(flags.as_json
+            ? done.dump(2) + "\n"
+            : fmt::format("{} is not pinned any more, as it was to version {}: jobs use the newest\n",
+                          text_at(done, "id"), text_at(done, "pinned")));
+}
+
 CLI::App* add_verb(CLI::App* plugins, const char* name, const char* what, const char* argument,
                    const char* example, void (*action)(const Flags&)) {
   CLI::App* verb = plugins->add_subcommand(name, what);
@@ -263,13 +299,14 @@ json inspect_plugins() {
 }
 
 void add_plugins(CLI::App& application) {
-  CLI::App* plugins = application.add_subcommand("plugins", "List, show, check and begin plugins");
+  CLI::App* plugins = application.add_subcommand("plugins", "List, check, install and pin plugins");
   plugins->require_subcommand(1);
   plugins->footer(
       "Weft searches for plugins in WEFT_PLUGIN_ADD_PATH, then in WEFT_PLUGIN_PATH if it is set, otherwise\n"
       "in ~/.local/share/weft/plugins and the folder installed with Weft. WEFT_PLUGIN_SELECT and\n"
       "WEFT_PLUGIN_DISABLE are patterns of names; WEFT_PLUGIN_SAFE=1 uses only plugins that were installed\n"
-      "with Weft.\n"
+      "with Weft. A VERSION is 0.3 (the newest 0.3.x), =0.3.1 (this one alone) or 1.0.0-rc.1 (a "
+      "pre-release).\n"
       "Example: weft plugins list");
   add_verb(plugins, "list", "List every plugin that was found, without loading it", nullptr,
            "weft plugins list --json", list);
@@ -279,7 +316,15 @@ void add_plugins(CLI::App& application) {
            "weft plugins doctor", doctor);
   add_verb(plugins, "validate", "Load a plugin and check it against the rules for plugins", "FILE",
            "weft plugins validate build/lib/weft/0/plugins/my_plugin/1.0.0/my_plugin_strategy.so", validate);
-  add_new_plugin(*plugins);
+  add_verb(plugins, "install",
+           "Check a plugin and install it in your own folder of plugins, beside its other versions",
+           "FOLDER_OR_ARCHIVE", "weft plugins install my_plugin-1.1.0.tar.gz", install);
+  add_verb(plugins, "remove", "Remove a version of a plugin from your own folder of plugins",
+           "NAME[@VERSION]", "weft plugins remove my_plugin@1.1.0", remove);
+  add_verb(plugins, "pin", "Choose the version of a plugin that jobs use if they name none", "NAME@VERSION",
+           "weft plugins pin my_plugin@1.0.0", pin);
+  add_verb(plugins, "unpin", "Remove a pin: jobs use the newest version again", "NAME",
+           "weft plugins unpin my_plugin", unpin);
   add_verb(plugins, "digest", "Print the SHA-256 of a file, as a manifest needs it", "FILE",
            "weft plugins digest my_plugin.so", digest);
 }

@@ -5,6 +5,7 @@
 #include "host/error.hpp"
 #include "host/listing.hpp"
 #include "host/log.hpp"
+#include "host/plugin_folder.hpp"
 #include "host/runtime.hpp"
 #include "host/validate.hpp"
 
@@ -33,6 +34,24 @@ weft_status weft_plugins_doctor(weft_runtime* runtime, weft_str* own, weft_error
 weft_status weft_plugins_validate(weft_str file, weft_str* own, weft_error* error) {
   return guarded(error,
                  [&] { *own = host::own_text(host::validate(std::string(view(file)), host::this_host())); });
+}
+
+weft_status weft_plugins_install(weft_runtime* runtime, weft_str source, weft_str* own, weft_error* error) {
+  return guarded(error, [&] {
+    *own = host::own_text(host::install_plugin(runtime->scan(), runtime->facts, std::string(view(source))));
+  });
+}
+
+weft_status weft_plugins_remove(weft_runtime* runtime, weft_str name, weft_str* own, weft_error* error) {
+  return guarded(error, [&] { *own = host::own_text(host::remove_plugin(runtime->scan(), view(name))); });
+}
+
+weft_status weft_plugins_pin(weft_runtime* runtime, weft_str name, weft_str* own, weft_error* error) {
+  return guarded(error, [&] { *own = host::own_text(host::pin_plugin(runtime->scan(), view(name))); });
+}
+
+weft_status weft_plugins_unpin(weft_runtime* runtime, weft_str name, weft_str* own, weft_error* error) {
+  return guarded(error, [&] { *own = host::own_text(host::unpin_plugin(runtime->scan(), view(name))); });
 }
 
 }  // extern "C"

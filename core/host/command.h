@@ -20,6 +20,18 @@ WEFT_EXPORT weft_status weft_plugins_doctor(weft_runtime* runtime, weft_str* own
  * [{file, id, version, kind, checks: [{name, passed, text}]}], "passed": true}. */
 WEFT_EXPORT weft_status weft_plugins_validate(weft_str file, weft_str* own, weft_error* error);
 
+/* Install the plugin in a folder or archive, remove "NAME@VERSION" from the user's folder of plugins, pin
+ * "NAME@VERSION", and remove the pin of "NAME". Return JSON: {id, version, folder}, or of a pin {id, pinned,
+ * version?}. */
+WEFT_EXPORT weft_status weft_plugins_install(weft_runtime* runtime, weft_str source, weft_str* own,
+                                             weft_error* error);
+WEFT_EXPORT weft_status weft_plugins_remove(weft_runtime* runtime, weft_str name, weft_str* own,
+                                            weft_error* error);
+WEFT_EXPORT weft_status weft_plugins_pin(weft_runtime* runtime, weft_str name, weft_str* own,
+                                         weft_error* error);
+WEFT_EXPORT weft_status weft_plugins_unpin(weft_runtime* runtime, weft_str name, weft_str* own,
+                                           weft_error* error);
+
 WEFT_END_C
 
 #endif

@@ -3,6 +3,9 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <functional>
+#include <map>
+#include <set>
 
 #include "base/text.hpp"
 #include "host/plugin_root.hpp"
@@ -22,9 +25,9 @@ struct Result {
   std::string output;
 };
 
-Result run(const std::string& arguments) {
+Result run(const std::string& arguments, const std::string& before = "") {
   Result result;
-  FILE* pipe = popen((std::string(WEFT_COMMAND) + " " + arguments).c_str(), "r");
+  FILE* pipe = popen((before + WEFT_COMMAND + " " + arguments).c_str(), "r");
   char buffer[4096];
   for (size_t size; (size = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) result.output.append(buffer, size);
   const int status = pclose(pipe);
@@ -67,7 +70,8 @@ TEST_F(PluginsCommand, FailsWithCodeOne) {
 }
 
 TEST_F(PluginsCommand, EveryVerbHasHelpWithAnExample) {
-  for (const char* verb : {"", "list", "show", "doctor", "validate", "new", "digest"}) {
+  for (const char* verb :
+       {"", "list", "show", "doctor", "validate", "digest", "install", "remove", "pin", "unpin"}) {
     expect_parts(run(std::string("plugins ") + verb + " --help"), 0, {"Example: weft plugins"});
   }
 }
@@ -145,21 +149,147 @@ double processor_ms(const std::string& words) {
   return best;
 }
 
-// A list reads manifests and notes: no libtorch (what the dynamic loader says that it opens is the proof), no
-// library as a whole, and nothing that takes more than a few milliseconds beyond starting the command.
+// A list reads manifests and no library: no libtorch (what the dynamic loader says that it opens is the
+// proof), and nothing that takes long with many plugins.
 TEST_F(PluginsCommand, ListIsQuickAndMapsNoLibtorch) {
-  for (int i = 0; i < 20; ++i) {
-    const auto folder = root_.install("alpha_1.0.0", fmt::format("alpha{}", i), "1.0.0");
-    std::filesystem::resize_file(folder / "plugin.so", 64 << 20);  // who read it all would take long
+  const auto folder = root_.install("alpha_1.0.0", "alpha", "1.0.0");
+  std::filesystem::resize_file(folder / "plugin.so", 64 << 20);  // who read it all would take long
+  json manifest = json::parse(std::ifstream(folder / "plugin.json"));
+  for (int i = 0; i < 200; ++i) {
+    manifest["id"] = fmt::format("alpha{}", i);
+    const auto other = root_.path() / manifest["id"] / "1.0.0";
+    std::filesystem::create_directories(other);
+    std::ofstream(other / "plugin.json") << manifest.dump(2);
+    std::filesystem::create_hard_link(folder / "plugin.so", other / "plugin.so");
   }
   const std::string trace =
       run("plugins list 2>&1 >/dev/null; LD_DEBUG=files " WEFT_COMMAND " plugins list 2>&1").output;
   EXPECT_NE(trace.find("libweft.so"), std::string::npos);
   EXPECT_EQ(trace.find("libtorch"), std::string::npos);
   EXPECT_EQ(trace.find("libweft_engine"), std::string::npos);
-  EXPECT_NE(run("plugins list").output.find("alpha19"), std::string::npos);
-  const double list = processor_ms("plugins list"), start = processor_ms("--version");
-  EXPECT_LT(list, start + 15 * kSlow) << start;
+  EXPECT_NE(run("plugins list").output.find("alpha199"), std::string::npos);
+  EXPECT_LT(processor_ms("plugins list"), 50 * kSlow) << processor_ms("--version");
+}
+
+// The folder of the user, and calls of the command that are killed.
+class UsersPlugins : public PluginsCommand {
+ protected:
+  // Runs the command again and again in the same state, killed before its first call that changes files,
+  // before its second, and so on, until it ends by itself. Returns how often `look` said what after a kill.
+  std::map<std::string, int> kill_everywhere(const std::string& words,
+                                             const std::function<std::string()>& look) {
+    std::map<std::string, int> seen;
+    const auto copied = std::filesystem::copy_options::recursive;
+    const std::filesystem::path before = home_.path() / "before";
+    std::filesystem::create_directories(own_);
+    std::filesystem::copy(own_, before, copied);
+    for (int call = 1; !HasFailure(); ++call) {
+      const std::string killed =
+          fmt::format("KILL_AT={} LD_PRELOAD={}/kill_at_call.so ", call, TEST_LIBRARIES);
+      const Result result = run(words + " 2>&1", killed);
+      if (result.code == 0) break;
+      EXPECT_GE(result.code, 128) << result.output;
+      ++seen[look()];
+      std::filesystem::remove_all(own_);
+      std::filesystem::copy(before, own_, copied);
+    }
+    std::filesystem::remove_all(before);
+    return seen;
+  }
+  // Returns the versions of alpha that can be loaded. Anything else that is listed is a failure.
+  std::string versions() {
+    std::string found;
+    const json listing = json::parse(run("plugins doctor --json").output);
+    for (const json& plugin : listing["plugins"]) {
+      if (plugin["id"] != "alpha") continue;
+      EXPECT_FALSE(plugin.contains("problem")) << plugin;
+      found += plugin["version"].get<std::string>() + " ";
+    }
+    return found;
+  }
+  // Returns the names in the user's folder.
+  std::set<std::string> names() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(own_)) names.insert(entry.path().filename());
+    return names;
+  }
+
+  testing::TemporaryFolder home_;
+  const std::filesystem::path own_ = home_.path() / "weft/plugins";
+  ScopedEnvironment data_{"XDG_DATA_HOME", home_.path().c_str()}, no_path_{"WEFT_PLUGIN_PATH", nullptr},
+      only_{"WEFT_PLUGIN_SELECT", "alpha"};
+};
+
+TEST_F(UsersPlugins, RefuseWhatWouldNotBeSearched) {
+  const auto folder = root_.install("alpha_1.0.0", "alpha", "1.0.0");
+  const ScopedEnvironment path("WEFT_PLUGIN_PATH", root_.path().c_str());
+  expect_parts(run("plugins install " + folder.string() + " 2>&1"), 1, {"WEFT_PLUGIN_PATH="});
+  expect_parts(run("plugins pin alpha@1 2>&1"), 1, {"WEFT_PLUGIN_PATH="});
+  EXPECT_FALSE(std::filesystem::exists(own_));
+}
+
+TEST_F(UsersPlugins, AreInstalledPinnedAndRemoved) {
+  for (const char* version : {"1.0.0", "1.1.0"}) {
+    const auto folder = root_.install(std::string("alpha_") + version, "alpha", version);
+    expect_parts(run("plugins install " + folder.string()), 0, {"alpha", version, own_.string()});
+  }
+  expect_parts(run("plugins pin family@1.0"), 0, {"alpha", "1.0", "1.0.0"});
+  expect_parts(run("plugins list"), 0, {"1.0.0 (pinned)", "1.1.0   "});
+  expect_parts(run("plugins remove alpha@1.1 --json"), 0, {"\"version\": \"1.1.0\""});
+  expect_parts(run("plugins remove alpha 2>&1"), 1, {"weft plugins unpin alpha"});
+  expect_parts(run("plugins unpin alpha"), 0, {"alpha"});
+  expect_parts(run("plugins remove alpha"), 0, {"alpha 1.0.0"});
+  EXPECT_EQ(versions(), "");
+}
+
+TEST_F(UsersPlugins, AreWholeOrNotThereWhenAnInstallationIsKilled) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer must be the first library of a process";
+  const std::string one = root_.install("alpha_1.0.0", "alpha", "1.0.0").string();
+  const std::string two = root_.install("alpha_1.1.0", "alpha", "1.1.0").string();
+  const auto look = [this] { return versions(); };
+  std::map<std::string, int> seen = kill_everywhere("plugins install " + one, look);
+  EXPECT_GT(seen[""], 10);
+  EXPECT_GT(seen["1.0.0 "], 1);
+  EXPECT_EQ(seen.size(), 2u);
+  seen = kill_everywhere("plugins install " + two, look);
+  EXPECT_GT(seen["1.0.0 "], 10) << "the older version is as it was";
+  EXPECT_GT(seen["1.1.0 1.0.0 "], 1);
+  EXPECT_EQ(seen.size(), 2u);
+}
+
+TEST_F(UsersPlugins, AreCleanedOfWhatKilledProcessesLeft) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer must be the first library of a process";
+  const std::string install = "plugins install " + root_.install("alpha_1.0.0", "alpha", "1.0.0").string();
+  const Result killed = run(install + " 2>&1", "KILL_AT=12 LD_PRELOAD=" TEST_LIBRARIES "/kill_at_call.so ");
+  EXPECT_GE(killed.code, 128) << killed.output;
+  EXPECT_EQ(names().size(), 2u) << "the lock and an unfinished folder";
+  expect_parts(run(install), 0, {});
+  EXPECT_EQ(names(), std::set<std::string>{"alpha"});
+}
+
+TEST_F(UsersPlugins, AreWholeOrNotThereWhenARemovalIsKilled) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer must be the first library of a process";
+  run("plugins install " + root_.install("alpha_1.0.0", "alpha", "1.0.0").string());
+  std::map<std::string, int> seen = kill_everywhere("plugins remove alpha", [this] { return versions(); });
+  EXPECT_GT(seen["1.0.0 "], 1);
+  EXPECT_GT(seen[""], 3);
+  EXPECT_EQ(seen.size(), 2u);
+}
+
+TEST_F(UsersPlugins, KeepTheirPinsWhenAPinIsKilled) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer must be the first library of a process";
+  for (const char* version : {"1.0.0", "1.1.0"})
+    run("plugins install " + root_.install(std::string("alpha_") + version, "alpha", version).string());
+  expect_parts(run("plugins pin alpha@1.0"), 0, {});
+  std::map<std::string, int> seen = kill_everywhere("plugins pin alpha@1.1", [] {
+    const json listing = json::parse(run("plugins list --json").output);
+    for (const json& plugin : listing["plugins"])
+      if (plugin.contains("pinned")) return plugin["pinned"].get<std::string>();
+    return std::string("no pin");
+  });
+  EXPECT_GT(seen["1.0"], 1);
+  EXPECT_GT(seen["1.1"], 0);
+  EXPECT_EQ(seen.size(), 2u);
 }
 
 }  // namespace
