@@ -34,7 +34,9 @@ json changed(const BoosterOptions& options, const std::string& strategy) {
   json result = json::object();
   for (const auto& [name, value] : values.items())
     if (value != defaults[name]) result[name] = value;
-  result["strategy"] = strategy;
+  // With the version that the job asked for. The one that it used stands in training_state/.
+  const size_t version = options.strategy.find('@');
+  result["strategy"] = version == std::string::npos ? strategy : strategy + options.strategy.substr(version);
   result["device"] = options.device;
   const json of_strategy = parse_json(options.options, "options of the strategy");
   result.erase("options");

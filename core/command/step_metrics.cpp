@@ -9,6 +9,7 @@
 #include "device/device.hpp"
 #include "device/tensors.hpp"
 #include "host/launch/activity.hpp"
+#include "plugins.hpp"
 #include "step_log/files.hpp"
 
 namespace weft::command {
@@ -35,6 +36,7 @@ StepMetrics::StepMetrics(const std::string& jsonl, const std::string& tensorboar
 
 void StepMetrics::begin(std::optional<int64_t> resumed_after) {
   log_.begin(resumed_after);
+  names_plugins_ = true;
   bytes_before_ = communicated_bytes();
   times_before_ = trace::PhaseClock::of_thread().times();
 }
@@ -63,6 +65,8 @@ void StepMetrics::write(const StepResult& result, int64_t step) {
   if (result.grad_norm && std::isfinite(*result.grad_norm)) values["grad_norm"] = *result.grad_norm;
   if (result.loss_scale) values["loss_scale"] = *result.loss_scale;
   if (!result.updated) values["skipped"] = true;
+  if (std::exchange(names_plugins_, false))
+    for (const UsedPlugin& plugin : used_plugins()) values["plugins/" + plugin.id] = plugin.version;
   log_.write(step, values);
   times_before_ = trace::PhaseClock::of_thread().times();
 }

@@ -20,7 +20,8 @@ class StepMetrics {
   // Begins, or goes on after the step that the run resumes. Bytes sent and time spent before belong to no
   // step. Collective.
   void begin(std::optional<int64_t> resumed_after);
-  // Writes a step, with the times since the one before. Collective.
+  // Writes a step, with the times since the one before; the first one also names the plugins that are in use.
+  // Collective.
   void write(const StepResult& result, int64_t step);
   // Returns the files that could not be written to their end, as StepLog::incomplete() does.
   std::vector<std::string> incomplete() const { return log_.incomplete(); }
@@ -28,6 +29,7 @@ class StepMetrics {
  private:
   StepLog log_;
   World world_;
+  bool names_plugins_ = false;
   std::map<std::string, int64_t> bytes_before_;
   trace::PhaseTimes times_before_{};
 };

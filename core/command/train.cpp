@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "base/duration.hpp"
 #include "base/replaced_file.hpp"
@@ -25,6 +26,7 @@
 #include "files/formats.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "opening/model_state.hpp"
+#include "plugins.hpp"
 #include "trace/phases.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/stop_signals.hpp"
@@ -114,6 +116,13 @@ void check_finite(const StepResult& result, int64_t step, int64_t skipped) {
   if (loss && std::isfinite(result.grad_norm.value_or(0))) return;
   fail(WEFT_ABORTED, "the {} of step {} is {}: lower --lr, clip with --max-grad-norm, or check the data",
        loss ? "gradient's norm" : "loss", step, loss ? *result.grad_norm : result.loss);
+}
+
+// Returns "ID VERSION, ID VERSION": the plugins that the job uses.
+std::string plugins_text() {
+  std::set<std::string> names;
+  for (const UsedPlugin& plugin : used_plugins()) names.insert(plugin.id + " " + plugin.version);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 struct SavePlan {
@@ -313,9 +322,10 @@ int train(const Settings& arguments) {
   job.configuration = job_yaml(arguments, options, strategy, JobText::kRepeatable);
   dump_config(arguments, booster, strategy);
   load_values(arguments, booster, job, total);
-  world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps",
+  world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps ({})",
                                     model.architecture(), count_text(elements), loader.dataset().size(),
-                                    world.size(), world.size() == 1 ? "" : "s", strategy, total));
+                                    world.size(), world.size() == 1 ? "" : "s", strategy, total,
+                                    plugins_text()));
   metrics.begin(arguments.given("resume") ? std::optional(job.optimizer.steps()) : std::nullopt);
   trace_file.begin();
   times.begin();

@@ -13,11 +13,20 @@ namespace {
 
 using nlohmann::json;
 
+// Returns whether jobs that name no version choose this one, which is found before older ones.
+bool is_chosen(const Catalogue& catalogue, const Installed& installed) {
+  const VersionRequest& usual = catalogue.usual(installed.id);
+  for (const Installed& other : catalogue.plugins)
+    if (other.id == installed.id && !other.problem && usual.matches(other.version) &&
+        compare_versions(other.version, installed.version) > 0)
+      return false;
+  return usual.matches(installed.version);
+}
+
 // Returns what a job says that meets this version and ends there.
 std::string ending(const Catalogue& catalogue, const Installed& installed, const HostFacts& facts,
                    const std::string& problem) {
-  const bool is_meant = catalogue.usual(installed.id).matches(installed.version);
-  return is_meant ? problem + way_back(catalogue, facts, installed, false) : problem;
+  return is_chosen(catalogue, installed) ? problem + way_back(catalogue, facts, installed, false) : problem;
 }
 
 std::optional<std::string> find_problem(const Catalogue& catalogue, const Candidate& candidate,

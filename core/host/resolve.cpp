@@ -77,7 +77,15 @@ std::string passed_over(const Catalogue& catalogue, std::string_view name) {
   return lines;
 }
 
-// Throws if the versions that provide the name are not those that are meant.
+// Returns whether one of the versions of the plugin that are meant is there, whatever it provides.
+bool has_usual_version(const Catalogue& catalogue, const std::string& id) {
+  return std::any_of(catalogue.plugins.begin(), catalogue.plugins.end(), [&](const Installed& installed) {
+    return installed.id == id && catalogue.usual(id).matches(installed.version);
+  });
+}
+
+// Throws if the versions that provide the name are not those that are meant: NOT_FOUND if what is meant does
+// not provide it, and FAILED_PRECONDITION if it is missing.
 void refuse_versions(const Catalogue& catalogue, const Kind& kind, std::string_view name,
                      const VersionRequest& request) {
   for (const Candidate& other : catalogue.find_all(kind.id, name)) {
@@ -86,19 +94,20 @@ void refuse_versions(const Catalogue& catalogue, const Kind& kind, std::string_v
     const std::string named = fmt::format("{} \"{}\"", kind.id, name.empty() ? id : printable(name));
     if (!request.empty())
       fail(WEFT_NOT_FOUND, "{} is not there in version {}. Found: {}", named, request.text(), found);
-    if (const VersionRequest& usual = catalogue.usual(id); usual.empty())
+    const VersionRequest& usual = catalogue.usual(id);
+    const weft_status status = has_usual_version(catalogue, id) ? WEFT_NOT_FOUND : WEFT_FAILED_PRECONDITION;
+    if (usual.empty())
       fail(WEFT_NOT_FOUND,
            "{} is there in no version but pre-releases, which are used only if they are named: {}@{}. "
            "Found: {}",
            named, id, other.installed->version, found);
-    else if (catalogue.bound.contains(id))
-      fail(WEFT_NOT_FOUND, "{} is not there in version {}, which this process asked for before. Found: {}",
-           named, usual.text(), found);
-    else
-      fail(WEFT_NOT_FOUND,
-           "{} is pinned to version {} in {}, which is not there; `weft plugins unpin {}` removes the pin. "
-           "Found: {}",
-           named, usual.text(), catalogue.pins.file.string(), id, found);
+    if (catalogue.bound.contains(id))
+      fail(status, "{} is not there in version {}, which this process asked for before. Found: {}", named,
+           usual.text(), found);
+    fail(status,
+         "{} is pinned to version {} in {}, where it is not; `weft plugins unpin {}` removes the pin. Found: "
+         "{}",
+         named, usual.text(), catalogue.pins.file.string(), id, found);
   }
 }
 

@@ -9,18 +9,20 @@
 
 namespace weft {
 
+class Communicator;
+
 // Returns the runtime of the process: the application's, or one that is made on first use and never
 // destroyed.
 weft_runtime* plugin_runtime();
 // Makes `runtime` the one that finds plugins. It must outlive every use of the engine.
 void use_plugin_runtime(weft_runtime* runtime);
 
-// Loads the plugin of this kind that provides `name` (empty: the default of the kind), in this version
-// (empty: the newest). Throws the error of the loader.
-weft_loaded load_plugin(std::string_view kind, std::string_view name, std::string_view version = "");
+// Loads the plugin of this kind that provides `name` (empty: the default of the kind), which may have a
+// version behind an @ (weft_runtime_load). Throws the error of the loader.
+weft_loaded load_plugin(std::string_view kind, std::string_view name);
 
-// Returns the names that the installed plugins of this kind provide, sorted. Loads nothing.
-std::vector<std::string> provided_names(std::string_view kind);
+// Returns NAME of "NAME@VERSION", by which the factory of a plugin knows what it provides.
+std::string plugin_name(std::string_view asked);
 
 // Returns the factory of a loaded plugin. Throws if it has none of this id.
 template <class Factory>
@@ -33,5 +35,16 @@ const Factory& plugin_factory(const weft_loaded& loaded, const char* id) {
 
 // Returns "strategy NAME 0.1.0 <digest> abi 0.1", which ranks compare before the first collective.
 std::string plugin_identity(const weft_loaded& loaded);
+
+// A plugin that load_plugin() has loaded.
+struct UsedPlugin {
+  std::string kind, id, version, identity;
+};
+// Returns those of this process, by kind and id; of several versions of a library the one that was asked for
+// last.
+std::vector<UsedPlugin> used_plugins();
+// Throws FAILED_PRECONDITION on every rank if a plugin that all ranks use is another one on one of them.
+// Collective.
+void require_same_plugins(const Communicator& ranks);
 
 }  // namespace weft

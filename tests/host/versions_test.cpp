@@ -112,8 +112,11 @@ TEST_F(Versions, ArePinnedAndRolledBack) {
 TEST_F(Versions, RefuseAPinThatNothingMeets) {
   install("1.0.0");
   pin("1.1");
-  EXPECT_ERROR(load(), WEFT_NOT_FOUND, "pinned to version 1.1 in " + root_.path().string(), "alpha 1.0.0",
-               "`weft plugins unpin alpha`");
+  EXPECT_ERROR(load(), WEFT_FAILED_PRECONDITION, "pinned to version 1.1 in " + root_.path().string(),
+               "alpha 1.0.0", "`weft plugins unpin alpha`");
+  root_.install("alpha_1.1.0", "alpha", "1.1.0",
+                [](json& manifest) { manifest["libraries"][0]["provides"] = {"other"}; });
+  EXPECT_ERROR(load(), WEFT_NOT_FOUND, "pinned to version 1.1");  // a model of this version has no policy
 }
 
 TEST_F(Versions, RefuseADamagedFileOfPins) {
@@ -175,6 +178,18 @@ TEST_F(Versions, NameTheWayBackFromOneWhoseStartFails) {
   EXPECT_ERROR(root_.load(), WEFT_RESOURCE_EXHAUSTED, "alpha\" 1.2.0", "name version 1.0.0");
   pin("1.0.0");
   EXPECT_EQ(load(), "1.0.0");
+}
+
+TEST_F(Versions, NameNoWayBackFromOneThatNoJobChooses) {
+  install("1.0.0");
+  std::ofstream(install("1.1.0") / "plugin.so", std::ios::app) << "x";
+  const auto has_advice = [this] {
+    const std::string listing = make_listing(scan(), PluginRoot::facts(), true).dump();
+    return listing.find("is installed, too") != std::string::npos;
+  };
+  EXPECT_TRUE(has_advice());
+  root_.install("failing_init_1.2.0", "alpha", "1.2.0");
+  EXPECT_FALSE(has_advice());
 }
 
 TEST_F(Versions, DoNotNameAnOlderOneThatIsDamaged) {

@@ -216,6 +216,7 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
         if (job.criterion && plan::divides_logits(plan)) refuse_criterion(sizes.tensor, sizes.sequence);
         return plan;
       });
+  require_same_plugins(world.communicator());
   if (host.scaler) training->bindings().set_loss_scale(host.scaler->initial_scale);
   return {std::move(training), std::move(host)};
 }

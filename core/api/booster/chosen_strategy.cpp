@@ -47,7 +47,8 @@ ChosenStrategy find_strategy(const BoosterOptions& booster) {
     return chosen;
   }
   const weft_loaded loaded = load_plugin("strategy", booster.strategy);
-  chosen.name = booster.strategy.empty() ? std::string(view(loaded.id)) : booster.strategy;
+  const std::string name = plugin_name(booster.strategy);
+  chosen.name = name.empty() ? std::string(view(loaded.id)) : name;
   const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
   const nlohmann::json manifest = parse_json(view(loaded.manifest), source);
   const OptionTable table = option_table_of_plugin(manifest, source);

@@ -50,8 +50,11 @@ std::map<std::string, std::string> companions_of(const Config& config) {
 Model Model::open(const std::string& path, const std::string& architecture, const std::string& precision) {
   const Activity activity("the opening of " + path);
   const Config config = Config::load(path);
-  const std::string name = architecture.empty() ? config.architecture() : architecture;
-  const weft_loaded library = load_plugin("model", name);
+  const std::string asked = architecture.empty() || architecture.starts_with('@')
+                                ? config.architecture() + architecture
+                                : architecture;
+  const weft_loaded library = load_plugin("model", asked);
+  const std::string name = plugin_name(asked);
   Model model;
   model.shared_ = std::make_shared<Shared>();
   model.shared_->precision = precision;

@@ -33,10 +33,11 @@ std::optional<plan::Policy> find_policy(const nn::Model& model, const std::strin
                                         std::string* identity) {
   find_native_operations();
   if (plan::is_json_policy(name)) return read_policy(name, identity);
-  const std::string family = name.empty() ? model.config().text("model_type", model.architecture()) : name;
+  std::string family = name.empty() ? model.config().text("model_type", model.architecture()) : name;
   weft_loaded loaded{};
   try {
     loaded = load_plugin("shard_policy", family);
+    family = plugin_name(family);
   } catch (const Error& error) {
     if (error.status() != WEFT_NOT_FOUND || !name.empty()) throw;
     *identity = "no policy for " + model.architecture();

@@ -21,11 +21,18 @@ void set(json& line, const std::string& name, const StepValue& value) {
   if (parts.empty() || !place->is_null())
     fail(WEFT_INVALID_ARGUMENT, "StepLog: a value cannot be called \"{}\": the name is {}; choose another",
          name, parts.empty() ? "empty" : "taken");
-  std::visit([&](auto number) { *place = number; }, value);
+  std::visit([&](const auto& own) { *place = own; }, value);
 }
 
-double number_of(const StepValue& value) {
-  return std::visit([](auto number) { return static_cast<double>(number); }, value);
+std::optional<double> number_of(const StepValue& value) {
+  return std::visit(
+      [](const auto& own) -> std::optional<double> {
+        if constexpr (std::is_same_v<decltype(own), const std::string&>)
+          return std::nullopt;
+        else
+          return static_cast<double>(own);
+      },
+      value);
 }
 
 }  // namespace
@@ -49,7 +56,7 @@ void StepLog::write(int64_t step, const StepValues& values) {
   step_log::Scalars scalars;
   for (const auto& [name, value] : values) {
     set(line, name, value);
-    scalars.emplace_back(name, number_of(value));
+    if (const std::optional<double> number = number_of(value)) scalars.emplace_back(name, *number);
   }
   files_->lines.write(line);
   files_->events.write(step, scalars);

@@ -214,11 +214,12 @@ void require_functions(const weft_tokenizer_class& functions, const std::string&
     if (!is_there) refuse(fmt::format("its table has no function {}", function));
 }
 
-tokenizer::OpenFolder find_class(const std::string& name) {
+tokenizer::OpenFolder find_class(const std::string& asked) {
+  const std::string name = plugin_name(asked);
   if (!is_plain_name(name)) return {};
   weft_loaded library{};
   try {
-    library = load_plugin("tokenizer", name);
+    library = load_plugin("tokenizer", asked);
   } catch (const Error& error) {
     if (error.status() == WEFT_NOT_FOUND) return {};
     throw;

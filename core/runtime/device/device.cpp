@@ -24,6 +24,10 @@ constexpr Kind kHostKind = {sizeof(Kind), "cpu", kHost, kHostBackend};
 constexpr auto kAllocated = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
 weft_loaded library_of(std::string_view name) {
+  if (const std::string plain = plugin_name(name); plain != name)
+    fail(WEFT_INVALID_ARGUMENT,
+         "device {}: a device is named without a version; `weft plugins pin {}` chooses that of its library",
+         printable(name), printable(name));
   try {
     return load_plugin("device", name);
   } catch (const Error& error) {

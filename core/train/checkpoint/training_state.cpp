@@ -18,6 +18,7 @@
 #include "files/folder.hpp"
 #include "loader/fingerprint.hpp"
 #include "log.hpp"
+#include "plugins.hpp"
 #include "training/generators.hpp"
 #include "weft/nn/forward_context.hpp"
 
@@ -37,6 +38,13 @@ json axes_to_json(const Mesh& mesh) {
   json axes = json::object();
   for (const auto& [group, size] : mesh.layout()) axes[group] = size;
   return axes;
+}
+
+json used_plugins_to_json() {
+  json plugins = json::array();
+  for (const UsedPlugin& plugin : used_plugins())
+    plugins.push_back({{"kind", plugin.kind}, {"id", plugin.id}, {"version", plugin.version}});
+  return plugins;
 }
 
 // Of all ranks. Collective.
@@ -99,6 +107,7 @@ TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const
       {"version", kStateVersion},
       {"step", trained.optimizer ? trained.optimizer.steps() : 0},
       {"strategy", bindings.strategy_name()},
+      {"plugins", used_plugins_to_json()},
       {"ranks", world.size()},
       {"precision", bindings.options().precision},
       {"accumulate", trained.accumulate},

@@ -20,8 +20,8 @@ struct StepLogOptions {
 };
 
 // The values of a step by name. The name "bytes/send" is the member "send" of the object "bytes" in JSON, and
-// a tag of the group "bytes" in TensorBoard.
-using StepValue = std::variant<bool, int64_t, double>;
+// a tag of the group "bytes" in TensorBoard. A text stands in JSON alone.
+using StepValue = std::variant<bool, int64_t, double, std::string>;
 using StepValues = std::map<std::string, StepValue>;
 
 // Writes the values of each step, on the master; a copy is the same log.
