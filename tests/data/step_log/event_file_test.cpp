@@ -127,6 +127,15 @@ TEST_F(StepLogFiles, HaveTheValuesOfEachStep) {
                                                     "bytes/send\x15\0\0\x40\x40"s));
 }
 
+TEST_F(StepLogFiles, HaveTextsInJsonAlone) {
+  StepLog log({.jsonl = in("m.jsonl"), .tensorboard = in("events")}, world_);
+  log.begin();
+  log.write(1, {{"loss", 0.5}, {"plugins/first", "1.0.0"}});
+  EXPECT_EQ(nlohmann::json::parse(content(in("m.jsonl"))),
+            nlohmann::json::parse(R"({"step": 1, "loss": 0.5, "plugins": {"first": "1.0.0"}})"));
+  EXPECT_THAT(content(files_of(in("events"))[0]), testing::Not(testing::HasSubstr("plugins")));
+}
+
 TEST_F(StepLogFiles, ComeLaterForALaterRunAndHideRepeatedSteps) {
   for (int run = 0; run < 3; ++run) {
     StepLog log({.jsonl = "", .tensorboard = in("events")}, world_);
