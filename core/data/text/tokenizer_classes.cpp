@@ -221,7 +221,7 @@ tokenizer::OpenFolder find_class(const std::string& asked) {
   try {
     library = load_plugin("tokenizer", asked);
   } catch (const Error& error) {
-    if (error.status() == WEFT_NOT_FOUND) return {};
+    if (error.status() == WEFT_NOT_FOUND && name == asked) return {};  // Weft may read the folder itself
     throw;
   }
   const auto& factory = plugin_factory<weft_tokenizer_factory>(library, WEFT_FACTORY_TOKENIZER);

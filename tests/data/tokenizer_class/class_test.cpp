@@ -76,6 +76,14 @@ TEST_F(TokenizerClass, IsNamedIfNoLibraryHasIt) {
   EXPECT_FALSE(Tokenizer::is_in(folder_.path()));
 }
 
+TEST_F(TokenizerClass, IsOfTheVersionThatItsNameHas) {
+  folder_.file("vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n");
+  EXPECT_ERROR(open("FiveTokens@2"), WEFT_NOT_FOUND, "FiveTokens", "version 2", "1.0.0");
+  EXPECT_ERROR(open("BertTokenizer@2"), WEFT_NOT_FOUND, "BertTokenizer");
+  EXPECT_ERROR(open("FiveTokens@"), WEFT_INVALID_ARGUMENT, "\"FiveTokens@\"");
+  EXPECT_EQ(open("FiveTokens@1").encode("a"), Ids{'a' % 5});
+}
+
 TEST_F(TokenizerClass, CountsBeforeTheFilesThatWeftReads) {
   folder_.file("vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n");
   EXPECT_EQ(open("FiveTokens").encode("a"), Ids{'a' % 5});
