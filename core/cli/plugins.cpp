@@ -200,8 +200,10 @@ void doctor(const Flags& flags) {
     if (plugin.contains("kind")) name += fmt::format(" ({})", text_at(plugin, "kind"));
     num_good += !plugin.contains("problem");
     print(fmt::format("{}\n  {}\n", name, text_at(plugin, "folder")));
-    print(plugin.contains("problem") ? fmt::format("  passed over: {}\n", text_at(plugin, "problem"))
-                                     : "  can be loaded\n");
+    print(plugin.contains("problem")
+              ? fmt::format("  {}: {}\n", plugin.value("damaged", false) ? "damaged" : "passed over",
+                            text_at(plugin, "problem"))
+              : "  can be loaded\n");
     for (const json& warning : plugin.value("warnings", json::array())) {
       print(fmt::format("  warning: {}\n", warning.get<std::string>()));
     }

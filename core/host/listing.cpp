@@ -29,8 +29,9 @@ std::string ending(const Catalogue& catalogue, const Installed& installed, const
   return is_chosen(catalogue, installed) ? problem + way_back(catalogue, facts, installed, false) : problem;
 }
 
+// Sets `damaged` if a job that meets this version ends, where it would pass over others.
 std::optional<std::string> find_problem(const Catalogue& catalogue, const Candidate& candidate,
-                                        const HostFacts& facts, bool deeply) {
+                                        const HostFacts& facts, bool deeply, bool* damaged) {
   if (candidate.installed->problem) return candidate.installed->problem;
   try {
     if (deeply) {
@@ -40,6 +41,7 @@ std::optional<std::string> find_problem(const Catalogue& catalogue, const Candid
     }
   } catch (const LoadError& error) {
     if (error.is_incompatible()) return error.what();
+    *damaged = true;
     return ending(catalogue, *candidate.installed, facts, error.what());
   }
   return std::nullopt;
@@ -76,11 +78,13 @@ json describe(const Catalogue& catalogue, const Installed& installed, const Libr
                 {"default", catalogue.is_default(installed, library.kind)},
                 {"description", installed.manifest->description},
                 {"loaded", is_loaded(candidate)}};
-  std::optional<std::string> problem = find_problem(catalogue, candidate, facts, deeply);
+  bool damaged = false;
+  std::optional<std::string> problem = find_problem(catalogue, candidate, facts, deeply, &damaged);
   if (const Installed* shadow = find_shadow(catalogue, installed); shadow != nullptr && !problem) {
     problem = fmt::format("the same version was found earlier, in {}", shadow->folder.string());
   }
   if (problem) entry["problem"] = *problem;
+  if (damaged) entry["damaged"] = true;
   if (catalogue.pins.by_id.contains(installed.id) && catalogue.usual(installed.id).matches(installed.version))
     entry["pinned"] = catalogue.usual(installed.id).text();
   if (!installed.manifest->warnings.empty()) entry["warnings"] = installed.manifest->warnings;
@@ -98,6 +102,7 @@ json make_listing(const Catalogue& catalogue, const HostFacts& facts, bool deepl
           {{"id", installed.id},
            {"version", installed.version},
            {"folder", installed.folder.string()},
+           {"damaged", installed.is_damaged},
            {"problem", installed.is_damaged ? ending(catalogue, installed, facts, *installed.problem)
                                             : installed.problem.value_or("")}});
       continue;

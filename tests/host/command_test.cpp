@@ -112,7 +112,7 @@ TEST_F(PluginsCommand, DoctorTellsWhatIsWrongInside) {
   root_.install("beta_1.0.0", "beta", "1.0.0");
   chmod((folder / "plugin.so").c_str(), 0777);
   expect_parts(run("plugins doctor"), 0,
-               {"passed over: TRUST", "be loaded", "1 of 2 libraries", "WEFT_PLUGIN_PATH"});
+               {"damaged: TRUST", "be loaded", "1 of 2 libraries", "WEFT_PLUGIN_PATH"});
   const ScopedEnvironment disable("WEFT_PLUGIN_DISABLE", "beta");
   expect_parts(run("plugins doctor"), 0, {"WEFT_PLUGIN_DISABLE=beta", "0 of 2"});
 }
