@@ -1,12 +1,8 @@
-// `weft plugins`: lists, shows, checks, installs and pins plugins.
-#include <sys/wait.h>
-#include <unistd.h>
+// `weft plugins`: lists, shows and checks plugins.
 #include <weft/runtime.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,11 +13,8 @@
 #include "base/json.hpp"
 #include "base/option_groups.hpp"
 #include "base/sha256.hpp"
-#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "host/command.h"
-#include "host/signals.h"
-#include "new_plugin.hpp"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -211,41 +204,6 @@ void doctor(const Flags& flags) {
   print(fmt::format("{} of {} libraries can be loaded.\n", num_good, listing.at("plugins").size()));
 }
 
-void validate_here(const Flags& flags) {
-  const json report = call([&](weft_str* text, weft_error* error) {
-    return weft_plugins_validate(borrow(flags.name), text, error);
-  });
-  if (flags.as_json) print(report.dump(2) + "\n");
-  for (const json& library : flags.as_json ? json::array() : report.at("libraries")) {
-    print(fmt::format("{} {} ({}): {}\n", text_at(library, "id"), text_at(library, "version"),
-                      text_at(library, "kind"), text_at(library, "file")));
-    for (const json& check : library.at("checks")) {
-      const std::string text = text_at(check, "text");
-      print(fmt::format("  {:6} {}{}{}\n", check.at("passed").get<bool>() ? "passed" : "FAILED",
-                        text_at(check, "name"), text.empty() ? "" : ": ", text));
-    }
-  }
-  if (!report.at("passed").get<bool>()) {
-    fail(WEFT_FAILED_PRECONDITION, "{} breaks the rules for plugins; the failed checks are above",
-         flags.name);
-  }
-}
-
-// Loads the library in a child, which a damaged one may crash.
-void validate(const Flags& flags) {
-  weft_signals_end();
-  const pid_t child = fork();
-  if (child < 0) fail(WEFT_RESOURCE_EXHAUSTED, "cannot start a process: {}", std::strerror(errno));
-  if (child == 0) return validate_here(flags);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status)) throw Exit{WEXITSTATUS(status)};
-  fail(WEFT_DATA_LOSS,
-       "{} ended the process that loaded it ({}): the file is damaged, or its code fails; build it again",
-       printable(flags.name), signal_name(WTERMSIG(status)));
-}
-
 void digest(const Flags& flags) {
   const std::string digest = sha256_file(flags.name);
   print(flags.as_json ? json({{"file", flags.name}, {"sha256", digest}}).dump(2) + "\n" : digest + "\n");
@@ -316,17 +274,7 @@ void add_plugins(CLI::App& application) {
            "weft plugins show NAME", show);
   add_verb(plugins, "doctor", "Show which plugins cannot be loaded and why, without loading any", nullptr,
            "weft plugins doctor", doctor);
-  add_verb(plugins, "validate", "Load a plugin and check it against the rules for plugins", "FILE",
-           "weft plugins validate build/lib/weft/0/plugins/my_plugin/1.0.0/my_plugin_strategy.so", validate);
-  add_verb(plugins, "install",
-           "Check a plugin and install it in your own folder of plugins, beside its other versions",
-           "FOLDER_OR_ARCHIVE", "weft plugins install my_plugin-1.1.0.tar.gz", install);
-  add_verb(plugins, "remove", "Remove a version of a plugin from your own folder of plugins",
-           "NAME[@VERSION]", "weft plugins remove my_plugin@1.1.0", remove);
-  add_verb(plugins, "pin", "Choose the version of a plugin that jobs use if they name none", "NAME@VERSION",
-           "weft plugins pin my_plugin@1.0.0", pin);
-  add_verb(plugins, "unpin", "Remove a pin: jobs use the newest version again", "NAME",
-           "weft plugins unpin my_plugin", unpin);
+  add_validate(*plugins);
   add_verb(plugins, "digest", "Print the SHA-256 of a file, as a manifest needs it", "FILE",
            "weft plugins digest my_plugin.so", digest);
 }

@@ -21,6 +21,7 @@ struct UsageError : std::runtime_error {
 
 // A callback may throw weft::Error (exit code 1), UsageError (2) or Exit. main prints "weft: <verb>: <text>".
 void add_plugins(CLI::App& application);
+void add_validate(CLI::App& plugins);
 void add_run(CLI::App& application);
 void add_train(CLI::App& application);
 void add_evaluate(CLI::App& application);

@@ -17,6 +17,7 @@ int generate(const Settings& arguments);
 int convert(const Settings& arguments);
 int plan(const Settings& arguments);
 int check(const nlohmann::json& arguments);
+int validate(const nlohmann::json& arguments);
 int encode_text(const Settings& arguments);
 int decode_ids(const Settings& arguments);
 int train_tokenizer(const Settings& arguments);

@@ -27,6 +27,7 @@ constexpr Verb kVerbs[] = {{"train", train, true},
 
 int run(std::string_view name, const nlohmann::json& arguments) {
   if (name == "check") return check(arguments);
+  if (name == "plugins validate") return validate(arguments);
   for (const Verb& verb : kVerbs) {
     if (name != verb.name) continue;
     const Settings settings(verb.name, arguments, [&verb](const std::string& option) {

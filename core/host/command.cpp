@@ -31,9 +31,14 @@ weft_status weft_plugins_doctor(weft_runtime* runtime, weft_str* own, weft_error
                  [&] { *own = host::own_text(host::make_listing(runtime->scan(), runtime->facts, true)); });
 }
 
-weft_status weft_plugins_validate(weft_str file, weft_str* own, weft_error* error) {
-  return guarded(error,
-                 [&] { *own = host::own_text(host::validate(std::string(view(file)), host::this_host())); });
+weft_status weft_plugins_validate(weft_str file, void (*tell)(void* to, weft_str event), void* to,
+                                  weft_error* error) {
+  return guarded(error, [&] {
+    host::validate(std::string(view(file)), host::this_host(), [&](const nlohmann::json& event) {
+      const std::string text = event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      tell(to, borrow(text));
+    });
+  });
 }
 
 weft_status weft_plugins_install(weft_runtime* runtime, weft_str source, weft_str* own, weft_error* error) {

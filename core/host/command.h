@@ -16,9 +16,10 @@ WEFT_EXPORT weft_status weft_command(weft_str verb, weft_str arguments, int32_t*
  * Loads nothing. */
 WEFT_EXPORT weft_status weft_plugins_doctor(weft_runtime* runtime, weft_str* own, weft_error* error);
 
-/* Loads and tests the library `file`, or all libraries of a plugin's folder. Returns JSON: {"libraries":
- * [{file, id, version, kind, checks: [{name, passed, text}]}], "passed": true}. */
-WEFT_EXPORT weft_status weft_plugins_validate(weft_str file, weft_str* own, weft_error* error);
+/* Loads and tests the library `file`, or all libraries of a plugin's folder. Calls `tell` with `to` and each
+ * event of core/host/validate.hpp, as JSON. */
+WEFT_EXPORT weft_status weft_plugins_validate(weft_str file, void (*tell)(void* to, weft_str event), void* to,
+                                              weft_error* error);
 
 /* Install the plugin in a folder or archive, remove "NAME@VERSION" from the user's folder of plugins, pin
  * "NAME@VERSION", and remove the pin of "NAME". Return JSON: {id, version, folder}, or of a pin {id, pinned,

@@ -15,12 +15,13 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
+using Tell = std::function<void(const json& event)>;
+
 class Report {
  public:
+  explicit Report(const Tell& tell) : tell_(tell) {}
   void add(std::string_view name, bool passed, const std::string& text = "") {
-    checks_.push_back({{"name", name}, {"passed", passed}});
-    if (!text.empty()) checks_.back()["text"] = text;
-    passed_ &= passed;
+    tell_({{"check", {{"name", name}, {"passed", passed}, {"text", text}}}});
   }
   // The stages up to the first that failed, or all stages.
   void add_stages(const LoadError* error) {
@@ -31,12 +32,9 @@ class Report {
       if (failed) return;
     }
   }
-  json checks() const { return checks_; }
-  bool passed() const { return passed_; }
 
  private:
-  json checks_ = json::array();
-  bool passed_ = true;
+  const Tell& tell_;
 };
 
 // Sends a request that the plugin must refuse: with a status other than OK, and without changing the reply.
@@ -101,26 +99,26 @@ void try_tables(Report& report, const LoadedLibrary& library) {
   }
 }
 
-json validate_library(const Installed& installed, const LibraryEntry& entry, const HostFacts& facts,
-                      bool& passed) {
-  Report report;
+void validate_library(const Installed& installed, const LibraryEntry& entry, const HostFacts& facts,
+                      const Tell& tell) {
   const Candidate candidate = {&installed, &entry};
+  const fs::path root = installed.folder.parent_path().parent_path();  // <root>/<id>/<version>/file
+  tell({{"library",
+         {{"file", candidate.path().string()},
+          {"id", installed.id},
+          {"version", installed.version},
+          {"kind", entry.kind},
+          {"provides", entry.provides},
+          {"root", root.string()}}}});
+  Report report(tell);
   try {
-    // <root>/<id>/<version>/file
-    const LoadedLibrary& library =
-        load_library(candidate, installed.folder.parent_path().parent_path(), facts);
+    const LoadedLibrary& library = load_library(candidate, root, facts);
     report.add_stages(nullptr);
     try_negotiation(report, library, *installed.manifest, facts);
     try_tables(report, library);
   } catch (const LoadError& error) {
     report.add_stages(&error);
   }
-  passed &= report.passed();
-  return {{"file", candidate.path().string()},
-          {"id", installed.id},
-          {"version", installed.version},
-          {"kind", entry.kind},
-          {"checks", report.checks()}};
 }
 
 // Makes `file` absolute but keeps its links, which the loader judges. A link to a library from another folder
@@ -151,24 +149,20 @@ Installed read_installed(const fs::path& folder) {
 
 }  // namespace
 
-json validate(const fs::path& file, const HostFacts& facts) {
+void validate(const fs::path& file, const HostFacts& facts, const Tell& tell) {
   const fs::path path = path_of(file);
   const bool is_library = !fs::is_directory(path) && path.filename() != "plugin.json";
   const Installed installed = read_installed(fs::is_directory(path) ? path : path.parent_path());
-
-  json report = {{"libraries", json::array()}};
-  bool passed = true;
+  tell({{"warnings", installed.manifest->warnings}});
+  bool found = false;
   for (const LibraryEntry& entry : installed.manifest->libraries) {
     if (is_library && path.filename() != entry.file) continue;
-    report["libraries"].push_back(validate_library(installed, entry, facts, passed));
+    found = true;
+    validate_library(installed, entry, facts, tell);
   }
-  if (report["libraries"].empty()) {
+  if (!found)
     fail(WEFT_NOT_FOUND, "{} is not among the libraries of {}", path.string(),
          (installed.folder / "plugin.json").string());
-  }
-  report["passed"] = passed;
-  report["warnings"] = installed.manifest->warnings;
-  return report;
 }
 
 }  // namespace weft::host

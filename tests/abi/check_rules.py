@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 
 # The libraries of the engine, each of which may include those before it.
-LIBRARIES = "plans runtime data nn parallel train api command".split()
+LIBRARIES = "plans runtime data nn parallel train api contract command".split()
 ENGINE = r"core/(" + "|".join(LIBRARIES) + r")/"
 SOURCES = ("c", "h", "cpp", "hpp", "cuh", "cu")
 TOP = ("sdk", "core", "kernels", "plugins", "policies", "samples", "tests", "packaging", "cmake")

@@ -119,17 +119,35 @@ TEST_F(PluginsCommand, DoctorTellsWhatIsWrongInside) {
 
 TEST_F(PluginsCommand, ValidatesAndDigests) {
   const auto good = root_.install("alpha_1.0.0", "alpha", "1.0.0");
-  expect_parts(run("plugins validate " + good.string()), 0,
-               {"passed REGISTER", "passed refuses another major"});
+  const std::string interface = "plugins validate --interface-only ";
+  const Result result = run(interface + good.string());
+  expect_parts(result, 0, {"passed REGISTER", "passed refuses another major"});
+  EXPECT_TRUE(result.output.ends_with("\n27 passed, 0 failed\n")) << result.output;
+  const json report = json::parse(run(interface + good.string() + " --json").output);
+  EXPECT_EQ(report.at("num_passed"), 27);
+  EXPECT_EQ(report.at("libraries").at(0).at("checks").size(), 27u);
   const auto bad = root_.install("no_entry", "alpha", "1.0.1", [](json&) {});
   expect_parts(run("plugins validate " + bad.string() + " 2>&1"), 1, {"FAILED NOTE", "the rules"});
-  const auto crashing = root_.install("crashing", "alpha", "1.0.2", [](json&) {});
-  expect_parts(run("plugins validate " + crashing.string() + " 2>&1"), 1,
-               {"weft: plugins validate: " + crashing.string(), "loaded it (SIG", "is damaged"});
-  const auto exiting = root_.install("exiting", "alpha", "1.0.3", [](json&) {});
-  expect_parts(run("plugins validate " + exiting.string() + " 2>&1"), 1, {"a library", "exit()"});
   const std::string file = (good / "plugin.so").string();
   EXPECT_EQ(run("plugins digest " + file).output, sha256_file(file) + "\n");
+}
+
+// What ends the process that loads a plugin, or holds it up, is a failed check that names the plugin.
+TEST_F(PluginsCommand, ValidatesWhatDoesNotReturn) {
+  const auto expect_failure = [&](const char* library, const char* version, const std::string& flags,
+                                  const std::vector<std::string>& parts) {
+    const auto folder = root_.install(library, "alpha", version);
+    const Result result = run("plugins validate " + folder.string() + flags + " 2>/dev/null");
+    expect_parts(result, 1, parts);
+    EXPECT_TRUE(result.output.ends_with("\n0 passed, 1 failed\n")) << result.output;
+    expect_parts(run("plugins validate " + folder.string() + flags + " 2>&1 >/dev/null"), 1,
+                 {std::string("weft: plugins validate: alpha ") + version});
+  };
+  expect_failure("crashing", "1.0.2", "", {"FAILED", "loaded it (SIG", "is damaged"});
+  expect_failure("exiting", "1.0.3", "", {"FAILED", "exit()"});
+  expect_failure("leaving", "1.0.4", "", {"FAILED", "exit()"});
+  expect_failure("looping", "1.0.5", " --timeout 1", {"FAILED", "--timeout", "1 s"});
+  expect_parts(run("plugins validate --timeout 0 x 2>&1"), 2, {"--timeout"});
 }
 
 // Least processor time of some runs, in milliseconds.

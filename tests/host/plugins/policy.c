@@ -85,6 +85,14 @@ static weft_status init(const weft_plugin* plugin, const weft_host* host, weft_e
 #ifdef EXITING
   exit(0);
 #endif
+#ifdef LEAVING
+  _Exit(0);
+#endif
+#ifdef LOOPING
+  volatile int loops = 1;
+  while (loops) {
+  }
+#endif
 #ifdef CALLS_MISSING_FUNCTION
   weft_test_function_that_is_nowhere();
 #endif
