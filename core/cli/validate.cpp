@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/environment.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
@@ -34,23 +35,14 @@ using Clock = std::chrono::steady_clock;
 struct Flags {
   std::string file;
   std::vector<std::string> options;  // KEY=VALUE
+  std::string model;
   double timeout = 60;
   bool as_json = false;
   bool interface_only = false;
 };
 
-void write_line(int fd, std::string_view text) {
-  const std::string line = std::string(text) + "\n";
-  for (size_t done = 0; done < line.size();) {
-    const ssize_t written = write(fd, line.data() + done, line.size() - done);
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) done += static_cast<size_t>(written);
-  }
-}
-
-void tell_error(int fd, const Error& error) {
-  write_line(fd, json({{"error", {{"status", error.status()}, {"text", error.what()}}}})
-                     .dump(-1, ' ', false, json::error_handler_t::replace));
+void write_line(int fd, const json& event) {
+  write_all(fd, event.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 // What the child does: checks the interface of every library and then, of those that passed, what plugins of
@@ -66,9 +58,9 @@ class Child {
           [](void* child, weft_str event) { static_cast<Child*>(child)->take(view(event)); }, this, error);
     });
     for (const json& library : flags_.interface_only ? std::vector<json>() : passed_) run_suite(library);
-    write_line(events_, json({{"end", true}}).dump());
+    write_line(events_, {{"end", true}});
   } catch (const Error& error) {
-    tell_error(events_, error);
+    write_line(events_, {{"error", {{"status", error.status()}, {"text", error.what()}}}});
   }
 
  private:
@@ -80,8 +72,8 @@ class Child {
   }
 
   void take(std::string_view text) {
-    write_line(events_, text);
     const json event = json::parse(text);
+    write_line(events_, event);
     if (event.contains("library")) passed_.push_back(event.at("library"));
     if (event.contains("check") && !event.at("check").at("passed").get<bool>() && !passed_.empty() &&
         passed_.back().value("good", true))
@@ -90,9 +82,11 @@ class Child {
 
   void run_suite(const json& library) {
     if (!library.value("good", true)) return;
-    write_line(events_, json({{"again", library}}).dump(-1, ' ', false, json::error_handler_t::replace));
+    write_line(events_, {{"again", library}});
     const std::string arguments =
-        json({{"library", library}, {"options", flags_.options}, {"events", events_}}).dump();
+        json(
+            {{"library", library}, {"options", flags_.options}, {"model", flags_.model}, {"events", events_}})
+            .dump();
     int32_t code = 0;
     call([&](weft_error* error) {
       return weft_command(WEFT_STR("plugins validate"), borrow(arguments), &code, error);
@@ -232,6 +226,7 @@ std::string describe_end(const Flags& flags, const std::optional<int>& status) {
 void validate(const Flags& flags) {
   const std::chrono::milliseconds time = milliseconds("--timeout", flags.timeout);
   for (const std::string& word : flags.options) require_utf8("-o", word);
+  require_utf8("--model", flags.model);
   weft_signals_end();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -281,6 +276,9 @@ void add_validate(CLI::App& plugins) {
   verb->add_option("-o,--option", flags->options,
                    "Option of the plugin, as KEY=VALUE; may be given several times")
       ->allow_extra_args(false);
+  verb->add_option(
+      "--model", flags->model,
+      "A config.json whose model is made small and run; default: the family of the policy's name");
   verb->add_option("--timeout", flags->timeout, "Seconds after which the checks have failed; default: 60");
   verb->add_option("FILE", flags->file, "Library of a plugin, its folder, or its plugin.json")->required();
   verb->footer(

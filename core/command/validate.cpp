@@ -1,10 +1,8 @@
 // The second half of `weft plugins validate`: what plugins of a kind must do, which takes the engine.
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 
 #include "base/error_sink.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/option_groups.hpp"
 #include "base/options.hpp"
@@ -20,12 +18,7 @@ using nlohmann::json;
 
 // Writes an event as a line, as the command reads it.
 void write_event(int fd, const json& event) {
-  const std::string text = event.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t written = write(fd, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) done += static_cast<size_t>(written);
-  }
+  write_all(fd, event.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 // Lets the engine find plugins in `root`, too, before all other folders.
@@ -50,16 +43,17 @@ std::string other_library(const weft_loaded& loaded, const std::string& kind, co
 }
 
 // Reads KEY=VALUE by the options that the plugin's manifest declares.
-json plugin_options(const weft_loaded& loaded, const std::vector<std::string>& words) {
+std::string options_of(const weft_loaded& loaded, const std::vector<std::string>& words) {
+  if (words.empty()) return "{}";
   const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
   const OptionTable table = option_table_of_plugin(parse_json(view(loaded.manifest), source), source);
-  return parse_assignments(table, words, fmt::format("{} {}", view(loaded.kind), view(loaded.id)));
+  return parse_assignments(table, words, fmt::format("{} {}", view(loaded.kind), view(loaded.id))).dump();
 }
 
 }  // namespace
 
-// Arguments: one "library" as the host tells it, "options" of the plugin as KEY=VALUE, the descriptor
-// "events".
+// Arguments: one "library" as the host tells it, "options" of the plugin as KEY=VALUE, the path "model",
+// which may be empty, and the descriptor "events".
 int validate(const json& arguments) {
   const json& library = arguments.at("library");
   const std::string kind = library.at("kind"), file = library.at("file");
@@ -77,7 +71,7 @@ int validate(const json& arguments) {
     const weft_loaded loaded = load_plugin(kind, name);
     const std::string other = other_library(loaded, kind, name, file);
     tell({"is found by its name", other.empty(), other});
-    if (other.empty()) contract::check({kind, name, plugin_options(loaded, words).dump()}, tell);
+    if (other.empty()) contract::check({kind, name, options_of(loaded, words), arguments.at("model")}, tell);
   }
   return 0;
 }

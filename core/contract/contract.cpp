@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "base/text.hpp"
+#include "contract/policy.hpp"
 #include "contract/strategy.hpp"
 #include "weft/error.hpp"
 
@@ -12,12 +13,15 @@ namespace {
 
 struct Suite {
   const char* kind;
+  bool takes_options, takes_model;
   void (*run)(const Subject& subject, const Tell& tell);
 };
 
-constexpr Suite kSuites[] = {{"strategy", [](const Subject& subject, const Tell& tell) {
-                                check_strategy(subject.name, subject.options, tell);
-                              }}};
+constexpr Suite kSuites[] = {
+    {"strategy", true, false,
+     [](const Subject& subject, const Tell& tell) { check_strategy(subject.name, subject.options, tell); }},
+    {"shard_policy", false, true,
+     [](const Subject& subject, const Tell& tell) { check_policy(subject.name, subject.model, tell); }}};
 
 const Suite* find_suite(const std::string& kind) {
   for (const Suite& suite : kSuites)
@@ -34,6 +38,11 @@ bool has_suite(const std::string& kind) {
 void check(const Subject& subject, const Tell& tell) {
   const Suite* const suite = find_suite(subject.kind);
   if (suite == nullptr) fail(WEFT_NOT_FOUND, "there is no suite for plugins of kind {}", subject.kind);
+  if (!suite->takes_options && subject.options != "{}")
+    fail(WEFT_INVALID_ARGUMENT, "-o is given, but the checks of kind {} take no options", subject.kind);
+  if (!suite->takes_model && !subject.model.empty())
+    fail(WEFT_INVALID_ARGUMENT, "--model is given, but the checks of kind {} run a model of their own",
+         subject.kind);
   at::set_num_threads(1);  // the threads of libtorch's pool would not survive the forks of run_ranks()
   suite->run(subject, tell);
 }

@@ -12,13 +12,15 @@ struct Subject {
   std::string kind;            // "strategy", ... as in plugin.json
   std::string name;            // one that the library provides
   std::string options = "{}";  // of the plugin, a JSON object
+  std::string model;           // path of a config.json that a suite runs; empty: it finds or makes its own
 };
 
 // Whether there is a suite for plugins of this kind.
 bool has_suite(const std::string& kind);
 
 // Runs the suite of the subject's kind. The plugin is found by its name. Throws INVALID_ARGUMENT for options
-// that the plugin does not have. Call it in a process of one thread.
+// that the plugin does not have, and for a model or options that the suite has no use for. Call it in a
+// process of one thread.
 void check(const Subject& subject, const Tell& tell);
 
 }  // namespace weft::contract

@@ -14,6 +14,7 @@
 #include <filesystem>
 
 #include "base/environment.hpp"
+#include "base/files.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "host/launch/master_port.hpp"
@@ -38,14 +39,6 @@ std::array<launch::Descriptor, 2> make_pipe() {
   if (pipe2(ends, O_CLOEXEC) != 0)
     fail(WEFT_RESOURCE_EXHAUSTED, "cannot make a pipe for a rank: {}", std::strerror(errno));
   return {launch::Descriptor(ends[0]), launch::Descriptor(ends[1])};
-}
-
-void write_all(int fd, const std::string& text) {
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t written = write(fd, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) done += static_cast<size_t>(written);
-  }
 }
 
 [[noreturn]] void be_a_fork(int rank, const launch::MasterPort& master, int report, int output,

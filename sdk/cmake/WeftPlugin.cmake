@@ -17,7 +17,7 @@
 #   The result is <dir>/<id>/<version>/ with the libraries and plugin.json (with ABI range, libtorch tag, SHA-256 of each
 #   library); <dir> is lib/weft/<abi-major>/plugins of the build tree, and of the prefix after installation. Target
 #   weft_plugin_<id> makes all of it. Test plugin.<id>.abi checks what the libraries export and need, test
-#   plugin.<id>.conformance loads them and tries them (`weft plugins validate`).
+#   plugin.<id>.conformance loads them and tries them (`weft plugins validate --interface-only`).
 # weft_plugin_library(<id> KIND strategy|shard_policy|model|checkpoint_io|operation|device|tokenizer TIER c|torch|native SOURCES ...
 #                     [PROVIDES names...] [LIBRARIES targets...])
 #   PROVIDES are the names by which it is found, <id> if there are none. Call it in the folder of weft_add_plugin.
@@ -290,13 +290,12 @@ function(weft_finish_plugin_ id)
     add_test(NAME plugin.${id}.abi COMMAND ${CMAKE_COMMAND} -DCHECKS=${FOLDER}/checks.cmake -DNM=${CMAKE_NM}
       -DREADELF=${CMAKE_READELF} -P ${scripts}/WeftPluginCheck.cmake)
     set_tests_properties(plugin.${id}.abi PROPERTIES LABELS abi)
-    # In Weft's own tree, tests of their own run the rest for many plugins.
     if(TARGET weft_command)
-      set(command $<TARGET_FILE:weft_command> plugins validate --interface-only)
+      set(command $<TARGET_FILE:weft_command>)
     else()
-      set(command ${WEFT_INCLUDE_DIR}/../bin/weft plugins validate)
+      set(command ${WEFT_INCLUDE_DIR}/../bin/weft)
     endif()
-    add_test(NAME plugin.${id}.conformance COMMAND ${command} ${OUTPUT})
+    add_test(NAME plugin.${id}.conformance COMMAND ${command} plugins validate --interface-only ${OUTPUT})
     set_tests_properties(plugin.${id}.conformance PROPERTIES LABELS conformance TIMEOUT 120)
   endif()
   if(INSTALL)
