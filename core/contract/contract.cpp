@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "contract/policy.hpp"
 #include "contract/strategy.hpp"
+#include "contract/tokenizer.hpp"
 #include "weft/error.hpp"
 
 namespace weft::contract {
@@ -21,7 +22,9 @@ constexpr Suite kSuites[] = {
     {"strategy", true, false,
      [](const Subject& subject, const Tell& tell) { check_strategy(subject.name, subject.options, tell); }},
     {"shard_policy", false, true,
-     [](const Subject& subject, const Tell& tell) { check_policy(subject.name, subject.model, tell); }}};
+     [](const Subject& subject, const Tell& tell) { check_policy(subject.name, subject.model, tell); }},
+    {"tokenizer", false, true,
+     [](const Subject& subject, const Tell& tell) { check_tokenizer(subject.name, subject.model, tell); }}};
 
 const Suite* find_suite(const std::string& kind) {
   for (const Suite& suite : kSuites)

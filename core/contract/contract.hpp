@@ -12,7 +12,7 @@ struct Subject {
   std::string kind;            // "strategy", ... as in plugin.json
   std::string name;            // one that the library provides
   std::string options = "{}";  // of the plugin, a JSON object
-  std::string model;           // path of a config.json that a suite runs; empty: it finds or makes its own
+  std::string model;           // a config.json or folder for the suites that need one; empty: none
 };
 
 // Whether there is a suite for plugins of this kind.
