@@ -276,9 +276,10 @@ void add_validate(CLI::App& plugins) {
   verb->add_option("-o,--option", flags->options,
                    "Option of the plugin, as KEY=VALUE; may be given several times")
       ->allow_extra_args(false);
-  verb->add_option("--model", flags->model,
-                   "A config.json whose model is made small and run under a policy (default: the family of "
-                   "its name); for a tokenizer, a folder with its files");
+  verb->add_option(
+      "--model", flags->model,
+      "A config.json whose model is made small and run, for policies and models (default: the family of "
+      "its name); for a tokenizer, a folder with its files");
   verb->add_option("--timeout", flags->timeout, "Seconds after which the checks have failed; default: 60");
   verb->add_option("FILE", flags->file, "Library of a plugin, its folder, or its plugin.json")->required();
   verb->footer(

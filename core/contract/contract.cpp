@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "base/text.hpp"
+#include "contract/model.hpp"
 #include "contract/policy.hpp"
 #include "contract/strategy.hpp"
 #include "contract/tokenizer.hpp"
@@ -23,6 +24,8 @@ constexpr Suite kSuites[] = {
      [](const Subject& subject, const Tell& tell) { check_strategy(subject.name, subject.options, tell); }},
     {"shard_policy", false, true,
      [](const Subject& subject, const Tell& tell) { check_policy(subject.name, subject.model, tell); }},
+    {"model", false, true,
+     [](const Subject& subject, const Tell& tell) { check_model(subject.name, subject.model, tell); }},
     {"tokenizer", false, true,
      [](const Subject& subject, const Tell& tell) { check_tokenizer(subject.name, subject.model, tell); }}};
 

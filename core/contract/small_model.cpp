@@ -80,51 +80,67 @@ json small_config(json config, bool complete) {
 
 namespace {
 
-// The classes that the installed library of this id provides.
-std::vector<std::string> classes_of(const std::string& family) {
+// The installed model libraries: their ids, and the classes that they provide.
+std::vector<std::pair<std::string, std::vector<std::string>>> model_libraries() {
   weft_str text = {};
   ErrorSink error;
   error.check(weft_runtime_list(plugin_runtime(), &text, error));
   const json listing = parse_json(view(text), "the list of plugins");
   weft_text_destroy(text);
+  std::vector<std::pair<std::string, std::vector<std::string>>> libraries;
   for (const json& plugin : listing.at("plugins"))
-    if (!plugin.contains("problem") && plugin.value("kind", "") == "model" &&
-        plugin.value("id", "") == family)
-      return plugin.at("provides");
-  return {};
+    if (!plugin.contains("problem") && plugin.value("kind", "") == "model")
+      libraries.emplace_back(plugin.at("id"), plugin.at("provides"));
+  return libraries;
+}
+
+SmallModel write_model(const json& small, const std::string& architecture, const Scratch& scratch) {
+  const std::string path = scratch.path(fmt::format("{}.json", architecture));
+  std::ofstream(path) << small.dump(2);
+  return {path, architecture};
+}
+
+SmallModel of_config(const std::string& path, const std::string& architecture, const Scratch& scratch) {
+  const Config given = Config::load(path);
+  return write_model(small_config(json::parse(given.dump()), false),
+                     architecture.empty() ? given.architecture() : architecture, scratch);
+}
+
+SmallModel of_family(const std::string& family, const std::string& architecture, const Scratch& scratch) {
+  json small = small_config({{"architectures", {architecture}}, {"model_type", family}}, true);
+  const SmallModel model = write_model(small, architecture, scratch);
+  try {
+    model.open("fp32");
+    return model;
+  } catch (const Error&) {  // a family whose heads all have keys of their own
+    for (const char* key : {"num_key_value_heads", "multi_query_group_num"}) small[key] = kHeads;
+    return write_model(small, architecture, scratch);
+  }
 }
 
 }  // namespace
 
 std::vector<SmallModel> small_models(const std::string& family, const std::string& config,
                                      const Scratch& scratch) {
+  if (!config.empty()) return {of_config(config, "", scratch)};
   std::vector<SmallModel> models;
-  const auto add = [&](const json& small, const std::string& architecture) {
-    const std::string path = scratch.path(fmt::format("{}.json", architecture));
-    std::ofstream(path) << small.dump(2);
-    models.push_back({path, architecture});
-  };
-  if (!config.empty()) {
-    const Config given = Config::load(config);
-    add(small_config(json::parse(given.dump()), false), given.architecture());
-    return models;
-  }
-  for (const std::string& architecture : classes_of(family)) {
-    json small = small_config({{"architectures", {architecture}}, {"model_type", family}}, true);
-    add(small, architecture);
-    try {
-      models.back().open("fp32");
-    } catch (const Error&) {  // a family whose heads all have keys of their own
-      models.pop_back();
-      for (const char* key : {"num_key_value_heads", "multi_query_group_num"}) small[key] = kHeads;
-      add(small, architecture);
-    }
-  }
+  for (const auto& [id, classes] : model_libraries())
+    for (const std::string& architecture : id == family ? classes : std::vector<std::string>())
+      models.push_back(of_family(family, architecture, scratch));
   if (models.empty())
     fail(WEFT_NOT_FOUND,
          "no installed model library has the id {}; give --model with the config.json of a model to run",
          family);
   return models;
+}
+
+SmallModel small_model(const std::string& architecture, const std::string& config, const Scratch& scratch) {
+  if (!config.empty()) return of_config(config, architecture, scratch);
+  for (const auto& [id, classes] : model_libraries())
+    if (std::find(classes.begin(), classes.end(), architecture) != classes.end())
+      return of_family(id, architecture, scratch);
+  fail(WEFT_NOT_FOUND, "no installed model library provides {}; `weft plugins list` shows what there is",
+       architecture);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/checks.hpp"
 #include "contract/scratch.hpp"
 #include "weft/job.hpp"
 
@@ -29,6 +30,9 @@ struct SmallModel {
 // Throws NOT_FOUND, saying to give --model, if there is none.
 std::vector<SmallModel> small_models(const std::string& family, const std::string& config,
                                      const Scratch& scratch);
+
+// The same of one class, of whatever installed library provides it.
+SmallModel small_model(const std::string& architecture, const std::string& config, const Scratch& scratch);
 
 // A batch, and the criterion that takes the place of the model's loss if that needs labels of another form.
 struct Sample {

@@ -81,8 +81,8 @@ def run(case):
     else:
         case.what = damage_modes(case, folder)
     case.what = f"{identity}/{case.what}"
-    verb = rng.choice([["validate", os.path.join(folder, library)], ["list"], ["doctor"], ["show", identity],
-                       ["list", "--json"], ["doctor", "--json"], ["validate", os.path.join(folder, library), "--json"]])
+    verb = rng.choice([["validate", "--interface-only", os.path.join(folder, library)], ["list"], ["doctor"], ["show", identity],
+                       ["list", "--json"], ["doctor", "--json"], ["validate", "--interface-only", os.path.join(folder, library), "--json"]])
     outcome = case.weft(["plugins", *verb], {"WEFT_PLUGIN_ADD_PATH": case.path("plugins")})
     if verb[0] in ("list", "doctor"):
         case.expect(outcome.code == 0, f"one bad plugin makes {verb[0]} fail")
