@@ -15,12 +15,12 @@ namespace weft {
 // All structs of the ABI are far smaller. A greater value is not a size.
 constexpr uint64_t kLargestStruct = 1 << 16;
 
-// Throws INVALID_ARGUMENT unless `size`, the struct_size of `what`, reaches to the end of the last member that
-// is needed, `least`.
+// Throws INVALID_ARGUMENT unless `size`, the struct_size of `what`, reaches to the end of the last member
+// that is needed, `least`.
 inline void require_size(const char* what, uint64_t size, uint64_t least) {
   if (size >= least && size <= kLargestStruct) return;
-  fail(WEFT_INVALID_ARGUMENT, "{}: struct_size is {}, must be at least {} and at most {}; set it to sizeof", what,
-       size, least, kLargestStruct);
+  fail(WEFT_INVALID_ARGUMENT, "{}: struct_size is {}, must be at least {} and at most {}; set it to sizeof",
+       what, size, least, kLargestStruct);
 }
 
 // Copies the members that both sides know from `from` to `out`, whose struct_size stays as it is. Throws

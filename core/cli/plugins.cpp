@@ -1,4 +1,4 @@
-// `weft plugins`: lists, shows and checks plugins.
+// `weft plugins`: lists, shows, checks, installs and pins plugins.
 #include <weft/runtime.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "host/command.h"
+#include "new_plugin.hpp"
 #include "verbs.hpp"
 
 namespace weft::cli {
@@ -259,7 +260,7 @@ json inspect_plugins() {
 }
 
 void add_plugins(CLI::App& application) {
-  CLI::App* plugins = application.add_subcommand("plugins", "List, check, install and pin plugins");
+  CLI::App* plugins = application.add_subcommand("plugins", "List, check, begin, install and pin plugins");
   plugins->require_subcommand(1);
   plugins->footer(
       "Weft searches for plugins in WEFT_PLUGIN_ADD_PATH, then in WEFT_PLUGIN_PATH if it is set, otherwise\n"
@@ -275,6 +276,16 @@ void add_plugins(CLI::App& application) {
   add_verb(plugins, "doctor", "Show which plugins cannot be loaded and why, without loading any", nullptr,
            "weft plugins doctor", doctor);
   add_validate(*plugins);
+  add_new_plugin(*plugins);
+  add_verb(plugins, "install",
+           "Check a plugin and install it in your own folder of plugins, beside its other versions",
+           "FOLDER_OR_ARCHIVE", "weft plugins install my_plugin-1.1.0.tar.gz", install);
+  add_verb(plugins, "remove", "Remove a version of a plugin from your own folder of plugins",
+           "NAME[@VERSION]", "weft plugins remove my_plugin@1.1.0", remove);
+  add_verb(plugins, "pin", "Choose the version of a plugin that jobs use if they name none", "NAME@VERSION",
+           "weft plugins pin my_plugin@1.0.0", pin);
+  add_verb(plugins, "unpin", "Remove a pin: jobs use the newest version again", "NAME",
+           "weft plugins unpin my_plugin", unpin);
   add_verb(plugins, "digest", "Print the SHA-256 of a file, as a manifest needs it", "FILE",
            "weft plugins digest my_plugin.so", digest);
 }

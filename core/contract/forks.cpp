@@ -160,12 +160,14 @@ std::vector<ForkEnd> run_forks(int count, const ForkBody& body,
          "it was loaded or called; start threads in configure, where a training begins",
          threads);
   std::vector<Process> processes;
+  processes.reserve(count);
   {
     const launch::MasterPort master = launch::reserve_master_port("127.0.0.1", 0, true);
     for (int rank = 0; rank < count; ++rank) processes.push_back(start_fork(rank, master, body));
   }
   supervise(processes, failed, limits);
   std::vector<ForkEnd> ends;
+  ends.reserve(processes.size());
   for (Process& process : processes) ends.push_back(std::move(process.result));
   return ends;
 }

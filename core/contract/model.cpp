@@ -29,10 +29,11 @@ double norm_of(const Tensors& tensors) {
 
 // Adds `factor` times the direction to the values of a parameter.
 void move(Bindings& bindings, const std::string& name, const at::Tensor& direction, double factor) {
-  for (const Shard& shard : bindings.publish())
+  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD);
+  for (const Shard& shard : shards)
     if (shard.param->name == name)
       at::Tensor(shard.value).add_(direction.view(-1).narrow(0, shard.begin, shard.count), factor);
-  bindings.values_written();
+  bindings.values_written(WEFT_REASON_LOAD, shards);
 }
 
 }  // namespace

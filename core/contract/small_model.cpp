@@ -108,7 +108,7 @@ SmallModel of_config(const std::string& path, const std::string& architecture, c
 
 SmallModel of_family(const std::string& family, const std::string& architecture, const Scratch& scratch) {
   json small = small_config({{"architectures", {architecture}}, {"model_type", family}}, true);
-  const SmallModel model = write_model(small, architecture, scratch);
+  SmallModel model = write_model(small, architecture, scratch);
   try {
     model.open("fp32");
     return model;

@@ -116,16 +116,17 @@ void check_written(TinyJob& tiny, const Reference& reference, const Tolerances& 
   Bindings& bindings = tiny.bindings();
   Tensors written;
   for (const auto& [name, value] : reference.initial) written[name] = value + kWritten;
-  for (const Shard& shard : bindings.publish()) at::Tensor(shard.value).add_(kWritten);
+  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD);
+  for (const Shard& shard : shards) at::Tensor(shard.value).add_(kWritten);
   findings.look("what is written into a published value is there when it is published again",
                 published_difference(bindings, &Shard::value, written, allowed.values));
-  bindings.values_written();
+  bindings.values_written(WEFT_REASON_LOAD, shards);
   tiny.model->take_seen();
   tiny.job.evaluate(tiny.batch(0));
   findings.look("layers compute with what was written into the published values",
                 seen_difference(*tiny.model, written, allowed.values));
-  for (const Shard& shard : bindings.publish()) at::Tensor(shard.value).sub_(kWritten);
-  bindings.values_written();
+  for (const Shard& shard : shards) at::Tensor(shard.value).sub_(kWritten);
+  bindings.values_written(WEFT_REASON_LOAD, shards);
 }
 
 void check_step(TinyJob& tiny, const Reference& reference, int64_t step, const Tolerances& allowed,

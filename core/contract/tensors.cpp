@@ -36,7 +36,7 @@ Tensors published(Bindings& bindings, at::Tensor Shard::*part) {
   Tensors whole;
   for (const auto& param : bindings.params()) whole[param->name] = at::zeros(param->shape, at::kDouble);
   const double scale = part == &Shard::gradient ? bindings.loss_scale() : 1;
-  for (const Shard& shard : bindings.publish()) {
+  for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK)) {
     if (!(shard.*part).defined()) continue;
     const at::Tensor& all = whole.at(shard.param->name);
     for_each_box(shard.param->cut, shard.begin, shard.count, shard.*part,
@@ -75,7 +75,7 @@ std::string published_difference(Bindings& bindings, at::Tensor Shard::*part, co
                                  double tolerance) {
   const bool of_gradients = part == &Shard::gradient;
   std::string problem;
-  for (const Shard& shard : bindings.publish()) {
+  for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK)) {
     if (of_gradients && shard.param->frozen) continue;
     const at::Tensor& whole = expected.at(shard.param->name);
     const at::Tensor own =

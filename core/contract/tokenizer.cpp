@@ -112,6 +112,7 @@ void check_pair(const Tokenizer& tokenizer, const std::string& text, Findings& f
 void check_threads(const Tokenizer& tokenizer, const std::vector<Encoded>& encoded, Findings& findings) {
   std::vector<std::string> problems(4);
   std::vector<std::thread> threads;
+  threads.reserve(problems.size());
   for (std::string& problem : problems)
     threads.emplace_back([&problem, &tokenizer, &encoded] {
       for (int round = 0; round < 50; ++round)

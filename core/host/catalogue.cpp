@@ -83,6 +83,21 @@ Catalogue scan(SearchPaths paths) {
   return catalogue;
 }
 
+bool Catalogue::is_default(const Installed& installed, std::string_view kind) const {
+  const auto says_so = [&](const Installed& plugin) {
+    if (!plugin.manifest || !plugin.manifest->is_default) return false;
+    const auto& libraries = plugin.manifest->libraries;
+    return std::any_of(libraries.begin(), libraries.end(), [&](const auto& l) { return l.kind == kind; });
+  };
+  bool has_own = false, is_own = false;
+  for (const Installed& other : plugins) {
+    if (other.problem || !paths.roots[other.root].is_of_weft || !says_so(other)) continue;
+    has_own = true;
+    is_own |= other.id == installed.id;
+  }
+  return says_so(installed) && (is_own || !has_own);
+}
+
 const VersionRequest& Catalogue::usual(std::string_view id) const {
   static const VersionRequest kAny;
   if (const auto found = bound.find(id); found != bound.end()) return found->second;

@@ -48,6 +48,9 @@ struct Catalogue {
   // By id, the versions that this process asked for before. They count more than pins.
   std::map<std::string, VersionRequest, std::less<>> bound;
 
+  // Returns true if the plugin is the default of this kind: its manifest says so, and none that is installed
+  // with Weft under another id says it, too.
+  bool is_default(const Installed& installed, std::string_view kind) const;
   // Returns the versions of the plugin that are meant where nobody names one.
   const VersionRequest& usual(std::string_view id) const;
 

@@ -86,18 +86,10 @@ void check_provided_table(const weft_tokenizer_class& table) {
 }
 
 template <class KindFactory>
-const auto* find_provided(const KindFactory& factory, std::string_view name) {
-  return factory.find(borrow(name));
-}
-
-const auto* find_provided(const weft_checkpoint_io_factory& factory, std::string_view name) {
-  return factory.find(&factory, borrow(name));
-}
-
-template <class KindFactory>
 void check_provided(const void* factory, const LibraryEntry& library) {
   for (const std::string& name : library.provides) {
-    const auto* table = find_provided(*static_cast<const KindFactory*>(factory), name);
+    const auto* const kind_factory = static_cast<const KindFactory*>(factory);
+    const auto* table = kind_factory->find(kind_factory, borrow(name));
     if (table == nullptr)
       refuse(Stage::kTableValidate,
              "its manifest says that it provides \"{}\", but its factory does not find that", name);

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/error_sink.hpp"
@@ -42,7 +44,7 @@ weft_runtime* plugin_runtime() {
   return runtime;
 }
 
-weft_loaded load_plugin(std::string_view kind, std::string_view name, std::string_view version) {
+weft_loaded load_plugin(std::string_view kind, std::string_view name) {
   weft_loaded loaded{};
   loaded.struct_size = sizeof(loaded);
   ErrorSink error;
@@ -63,6 +65,20 @@ std::vector<UsedPlugin> used_plugins() {
   const std::lock_guard lock(used().mutex);
   for (const auto& [place, plugin] : used().plugins) plugins.push_back(plugin);
   return plugins;
+}
+
+std::vector<std::string> provided_names(std::string_view kind) {
+  weft_str text{};
+  ErrorSink error;
+  error.check(weft_runtime_list(plugin_runtime(), &text, error));
+  const nlohmann::json listing = nlohmann::json::parse(view(text));
+  weft_text_destroy(text);
+  std::set<std::string> names;
+  for (const nlohmann::json& plugin : listing.at("plugins")) {
+    if (plugin.contains("problem") || plugin.at("kind") != kind) continue;
+    for (const nlohmann::json& name : plugin.at("provides")) names.insert(name.get<std::string>());
+  }
+  return {names.begin(), names.end()};
 }
 
 const void* find_factory(const weft_loaded& loaded, const char* id) {

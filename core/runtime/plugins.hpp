@@ -21,6 +21,9 @@ void use_plugin_runtime(weft_runtime* runtime);
 // version behind an @ (weft_runtime_load). Throws the error of the loader.
 weft_loaded load_plugin(std::string_view kind, std::string_view name);
 
+// Returns the names that the installed plugins of this kind provide, sorted. Loads nothing.
+std::vector<std::string> provided_names(std::string_view kind);
+
 // Returns NAME of "NAME@VERSION", by which the factory of a plugin knows what it provides.
 std::string plugin_name(std::string_view asked);
 

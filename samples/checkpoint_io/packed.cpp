@@ -6,7 +6,7 @@
 #include "weft/checkpoint_io.h"
 #include "weft/define_plugin.h"
 
-static const void* get_factory(weft_str id);
+static const void* get_factory(const weft_plugin*, weft_str id);
 WEFT_DEFINE_PLUGIN(WEFT_TIER_C, "", get_factory)
 
 namespace {
@@ -266,6 +266,6 @@ constexpr weft_checkpoint_io_factory kFactory = {sizeof(weft_checkpoint_io_facto
 
 }  // namespace
 
-static const void* get_factory(weft_str id) {
+static const void* get_factory(const weft_plugin*, weft_str id) {
   return view(id) == WEFT_FACTORY_CHECKPOINT_IO ? &kFactory : nullptr;
 }

@@ -8,7 +8,7 @@
 #include "files.h"
 #include "raw_files.h"
 
-static const void* get_factory(weft_str id);
+static const void* get_factory(const weft_plugin* plugin, weft_str id);
 WEFT_DEFINE_PLUGIN(WEFT_TIER_C, "", get_factory)
 
 struct weft_checkpoint_reader {
@@ -315,6 +315,7 @@ static const weft_checkpoint_io* find(const weft_checkpoint_io_factory* factory,
 
 static const weft_checkpoint_io_factory kFactory = {sizeof(weft_checkpoint_io_factory), find};
 
-static const void* get_factory(weft_str id) {
+static const void* get_factory(const weft_plugin* plugin, weft_str id) {
+  (void)plugin;
   return is_text(id, WEFT_FACTORY_CHECKPOINT_IO) ? &kFactory : NULL;
 }

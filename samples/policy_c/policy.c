@@ -10,7 +10,6 @@ static weft_status build(WEFT_POLICY_ARGUMENTS) {
   ON("h.*.mlp.c_proj", "weft.linear_row/1", TEXT("layout", "in_out"));
   REJECT_IF(SPLIT_OVER_TENSOR_AXIS || SPLIT_OVER_SEQUENCE_AXIS,
             "mlp_only splits no sequences: leave enable_sequence_parallelism out");
-  (void)model;
   return WEFT_OK;
 }
 

@@ -71,6 +71,7 @@ static weft_status divide(weft_folder_tokenizer* tokenizer, uint64_t size, const
 
 static weft_status open_folder(const weft_tokenizer_class* tokenizer_class, weft_str name, weft_str folder,
                                weft_folder_tokenizer** own, weft_error* error) {
+  (void)tokenizer_class, (void)name;
   enum { kLongest = 1 << 16 };
   char path[4096];
   weft_folder_tokenizer* tokenizer = NULL;
@@ -143,6 +144,7 @@ static weft_str file_name(const weft_folder_tokenizer* tokenizer, uint64_t index
 }
 
 static const weft_tokenizer_class* find_class(const weft_tokenizer_factory* factory, weft_str name) {
+  (void)factory;
   static const weft_tokenizer_class kClass = {sizeof(weft_tokenizer_class),
                                               NULL,
                                               open_folder,
@@ -160,6 +162,7 @@ static const weft_tokenizer_class* find_class(const weft_tokenizer_factory* fact
 }
 
 static const void* get_factory(const weft_plugin* plugin, weft_str id) {
+  (void)plugin;
   static const weft_tokenizer_factory kFactory = {sizeof(weft_tokenizer_factory), find_class};
   static const weft_str kId = {WEFT_FACTORY_TOKENIZER, sizeof(WEFT_FACTORY_TOKENIZER) - 1};
   return id.size == kId.size && memcmp(id.data, kId.data, id.size) == 0 ? &kFactory : NULL;

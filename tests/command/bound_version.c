@@ -38,7 +38,9 @@ int main(int argc, char** argv) {
   CHECK(weft_data_open(runtime, model, str(argv[2]), WEFT_STR("{\"batch_size\": 2, \"sequence_length\": 8}"),
                        &data, error));
   CHECK(weft_booster_create(runtime, WEFT_STR("{\"strategy\": \"torch_ddp\"}"), &booster, error));
-  CHECK(weft_booster_boost(booster, model, optimizer, NULL, data, NULL, &job, error));
+  const weft_boost_arguments arguments = {
+      .struct_size = sizeof(arguments), .model = model, .optimizer = optimizer, .data = data};
+  CHECK(weft_booster_boost(booster, &arguments, &job, error));
   CHECK(weft_job_next(job, &step, error));
   CHECK(weft_booster_save_training(booster, job, str(argv[3]), WEFT_STR(""), error));
   result = 0;

@@ -1,6 +1,6 @@
 # cmake -DLIBRARY=libweft.so -DHEADERS=<sdk/include/weft> -DPRIVATE_HEADERS=command.h,loading.h,signals.h -DNM=... -DREADELF=... -P:
-# libweft exports the functions of its C headers and nothing else, and needs neither libtorch nor the engine.
-file(GLOB headers ${HEADERS}/*.h)
+# libweft exports the functions of its C headers, each with the version in which it came, those of the private headers with WEFT_PRIVATE,
+# and nothing else. It needs neither libtorch nor the engine.
 string(REPLACE "," ";" private_headers "${PRIVATE_HEADERS}")
 file(GLOB public_headers ${HEADERS}/*.h)
 foreach(part public private)

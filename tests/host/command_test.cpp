@@ -71,7 +71,7 @@ TEST_F(PluginsCommand, FailsWithCodeOne) {
 
 TEST_F(PluginsCommand, EveryVerbHasHelpWithAnExample) {
   for (const char* verb :
-       {"", "list", "show", "doctor", "validate", "digest", "install", "remove", "pin", "unpin"}) {
+       {"", "list", "show", "doctor", "validate", "new", "digest", "install", "remove", "pin", "unpin"}) {
     expect_parts(run(std::string("plugins ") + verb + " --help"), 0, {"Example: weft plugins"});
   }
 }

@@ -95,7 +95,7 @@ TEST(Resolve, PrefersTheDefaultThatIsInstalledWithWeft) {
   const auto default_of = [&] {
     const host::Catalogue catalogue = host::scan(paths);
     std::vector<std::string> found;
-    for (const host::Candidate& candidate : catalogue.find("shard_policy", "", ""))
+    for (const host::Candidate& candidate : catalogue.find("shard_policy", ""))
       found.push_back(candidate.installed->id + " " + candidate.installed->version);
     return found;
   };
@@ -104,7 +104,7 @@ TEST(Resolve, PrefersTheDefaultThatIsInstalledWithWeft) {
   EXPECT_EQ(default_of(), std::vector<std::string>{"alpha 1.0.0"});
   user.install("alpha_1.1.0", "alpha", "1.1.0", says_default);
   EXPECT_EQ(default_of(), (std::vector<std::string>{"alpha 1.1.0", "alpha 1.0.0"})) << "an update of Weft's";
-  EXPECT_TRUE(host::scan(paths).find("strategy", "", "").empty());
+  EXPECT_TRUE(host::scan(paths).find("strategy", "").empty());
   paths.disable = {"alpha"};
   EXPECT_EQ(default_of(), std::vector<std::string>{"beta 1.0.0"});
 }

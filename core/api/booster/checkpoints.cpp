@@ -81,7 +81,7 @@ void Booster::save_model(const Model& model, const std::string& path, const Save
   Bindings& bindings = bindings_of(model, "save_model");
   check_before_save(bindings);
   ModelSnapshot snapshot(model, options, this->options().checkpoint_io,
-                         checkpoint::held_values(bindings.publish()));
+                         checkpoint::held_values(bindings.publish(WEFT_REASON_SAVE)));
   if (options.background) checkpoint::copy_pieces(snapshot.pieces, world().is_master());
   shared_->save(options.background, [path, snapshot = std::move(snapshot)](const Communicator& ranks) {
     snapshot.save(path, ranks);
@@ -94,9 +94,9 @@ void Booster::load_model(Model& model, const std::string& path, bool strict) {
   if (model.shared().training != nullptr) {
     Bindings& bindings = model.shared().bindings();
     require_same_content(world().communicator(), "weights", path, options().checkpoint_io);
-    on_every_rank(world().communicator(),
-                  [&] { checkpoint::read_weights(path, bindings, bindings.publish(), strict); });
-    bindings.values_written();
+    const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD);
+    on_every_rank(world().communicator(), [&] { checkpoint::read_weights(path, bindings, shards, strict); });
+    bindings.values_written(WEFT_REASON_LOAD, shards);
     bindings.check_replicas(Bindings::Origin::kLoaded);
     return;
   }
@@ -156,7 +156,7 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
   finish_saving();
   Bindings& bindings = bindings_of(job.model, "save_training");
   check_before_save(bindings);
-  const std::vector<Shard> shards = bindings.publish();
+  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_SAVE);
   ModelSnapshot model(job.model, options, this->options().checkpoint_io, checkpoint::held_values(shards));
   model.check_weights_path();
   checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(trained(job, bindings), world(), shards);

@@ -14,8 +14,8 @@ namespace weft::checkpoint {
 
 namespace {
 
-weft_loaded load_format(const std::string& name, const std::string& version) try {
-  return load_plugin("checkpoint_io", name, version);
+weft_loaded load_format(const std::string& wanted) try {
+  return load_plugin("checkpoint_io", wanted);
 } catch (const Error& error) {
   if (error.status() != WEFT_NOT_FOUND) throw;
   fail(WEFT_NOT_FOUND, "{}\nThe checkpoint formats here are {}", error.what(),
@@ -23,13 +23,9 @@ weft_loaded load_format(const std::string& name, const std::string& version) try
 }
 
 Format load(const std::string& wanted) {
-  const size_t at = wanted.find('@');
-  const std::string version = at == std::string::npos ? "" : wanted.substr(at + 1);
-  if (at == 0 || (at != std::string::npos && version.empty()))
-    fail(WEFT_INVALID_ARGUMENT, "the checkpoint format is \"{}\", must be NAME or NAME@VERSION",
-         printable(wanted, 80));
-  const weft_loaded loaded = load_format(wanted.substr(0, at), version);
-  const std::string name(wanted.empty() ? view(loaded.id) : std::string_view(wanted).substr(0, at));
+  const weft_loaded loaded = load_format(wanted);
+  const std::string asked = plugin_name(wanted);
+  const std::string name(asked.empty() ? view(loaded.id) : std::string_view(asked));
   const auto& factory = plugin_factory<weft_checkpoint_io_factory>(loaded, WEFT_FACTORY_CHECKPOINT_IO);
   const weft_checkpoint_io* const io = factory.find(&factory, borrow(name));
   if (io == nullptr)

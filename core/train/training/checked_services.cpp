@@ -58,6 +58,8 @@ void check_calls(weft_model_services& t) {
   check<&S::param_read>(t, "param_read");
   check<&S::param_bind>(t, "param_bind");
   check<&S::param_tensor>(t, "param_tensor");
+  check<&S::param_gradient>(t, "param_gradient");
+  check<&S::param_set_gradient>(t, "param_set_gradient");
   check<&S::buffer_count>(t, "buffer_count");
   check<&S::buffer_name>(t, "buffer_name");
   check<&S::buffer_tensor>(t, "buffer_tensor");
@@ -70,7 +72,7 @@ void check_calls(weft_memory_services& t) {
 void check_calls(weft_comm_services& t) {
   using S = weft_comm_services;
   check<&S::comm>(t, "comm");
-  check<&S::group_axes>(t, "group_axes");
+  check<&S::axes>(t, "axes");
   check<&S::subset, Rule::kCollective>(t, "subset");
   check<&S::all_reduce, Rule::kCollective>(t, "all_reduce");
   check<&S::all_gather, Rule::kCollective>(t, "all_gather");

@@ -8,7 +8,7 @@ Strategy::Strategy(const weft_strategy_api* api, const weft_strategy_arguments& 
     : api_(api), name_(view(arguments.name)) {
   ErrorSink error;
   const PluginCall here(name_, "create", false);
-  error.check(api_->create(&arguments, &handle_, error), name_);
+  error.check(api_->create(api_, &arguments, &handle_, error), name_);
   if (handle_ == nullptr) fail(WEFT_INTERNAL, "{}: create succeeded and returned no strategy", name_);
 }
 

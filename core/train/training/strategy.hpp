@@ -17,7 +17,7 @@ namespace weft {
 class Strategy {
  public:
   // Creates the strategy. `api` lives as long as the process. Throws the error that `create` returns.
-  Strategy(const weft_strategy_api* api, std::string name, const weft_strategy_arguments& arguments);
+  Strategy(const weft_strategy_api* api, const weft_strategy_arguments& arguments);
   ~Strategy();
   Strategy(const Strategy&) = delete;
 

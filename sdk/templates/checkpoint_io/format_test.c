@@ -56,23 +56,25 @@ static const void* load_factory(const char* library) {
   request.abi_minor_min = request.abi_minor_max = WEFT_ABI_MINOR;
   request.host = &host;
   EXPECT(query(&request, &reply, NULL) == WEFT_OK);
-  return reply.plugin->get_factory(WEFT_STR(WEFT_FACTORY_CHECKPOINT_IO));
+  return reply.plugin->get_factory(reply.plugin, WEFT_STR(WEFT_FACTORY_CHECKPOINT_IO));
 }
 
 static weft_str str(const char* text) {
   return (weft_str){text, strlen(text)};
 }
 
+static const weft_str kName = {"template_name", sizeof("template_name") - 1};
+
 /* A matrix, a scalar, and a tensor without elements. */
 static weft_checkpoint_writer* begin_writing(void) {
-  const weft_tensor_entry entries[] = {
-      {sizeof(weft_tensor_entry), WEFT_STR("matrix"), WEFT_F32, 2, {kRows, kColumns}},
-      {sizeof(weft_tensor_entry), WEFT_STR("scalar"), WEFT_I64, 0, {0}},
-      {sizeof(weft_tensor_entry), WEFT_STR("empty"), WEFT_U8, 3, {2, 0, 3}},
-  };
+  const weft_tensor_entry matrix = {
+      sizeof(weft_tensor_entry), WEFT_STR("matrix"), WEFT_F32, 2, {kRows, kColumns}};
+  const weft_tensor_entry scalar = {sizeof(weft_tensor_entry), WEFT_STR("scalar"), WEFT_I64, 0, {0}};
+  const weft_tensor_entry empty = {sizeof(weft_tensor_entry), WEFT_STR("empty"), WEFT_U8, 3, {2, 0, 3}};
+  const weft_tensor_entry* const entries[] = {&matrix, &scalar, &empty};
   const weft_kv option = {WEFT_STR("metadata.note"), WEFT_KIND_TEXT, 0, 0, 0, WEFT_STR("kept")};
   weft_checkpoint_writer* writer = NULL;
-  EXPECT(format->create(str(path), &option, 1, entries, 3, &writer, NULL) == WEFT_OK);
+  EXPECT(format->create(format, kName, str(path), &option, 1, entries, 3, &writer, NULL) == WEFT_OK);
   return writer;
 }
 
@@ -107,8 +109,8 @@ static void expect_all(float first, int64_t scalar) {
   int64_t found = 0, r, c;
   weft_tensor_entry entry = {sizeof entry, WEFT_STR(""), 0, 0, {0}};
   weft_checkpoint_reader* reader = NULL;
-  EXPECT(format->recognises(str(path)) == 1);
-  EXPECT(format->open(str(path), &reader, NULL) == WEFT_OK);
+  EXPECT(format->recognises(format, str(path)) == 1);
+  EXPECT(format->open(format, kName, str(path), &reader, NULL) == WEFT_OK);
   EXPECT(format->num_tensors(reader) == 3);
   EXPECT(format->tensor(reader, 0, &entry, NULL) == WEFT_OK);
   EXPECT(entry.name.size == 6 && memcmp(entry.name.data, "matrix", 6) == 0);
@@ -127,11 +129,14 @@ static void expect_all(float first, int64_t scalar) {
 
 static void refuse_unknown_options(void) {
   const weft_tensor_entry entry = {sizeof entry, WEFT_STR("x"), WEFT_F32, 0, {0}};
+  const weft_tensor_entry* const entries[] = {&entry};
   const weft_kv options[] = {{WEFT_STR("speed"), WEFT_KIND_INT, 0, 3, 0, {NULL, 0}},
                              {WEFT_STR("shard"), WEFT_KIND_BOOL, 0, 1, 0, {NULL, 0}}};
   weft_checkpoint_writer* writer = NULL;
-  EXPECT(format->create(str(path), &options[0], 1, &entry, 1, &writer, NULL) == WEFT_INVALID_ARGUMENT);
-  EXPECT(format->create(str(path), &options[1], 1, &entry, 1, &writer, NULL) == WEFT_UNIMPLEMENTED);
+  EXPECT(format->create(format, kName, str(path), &options[0], 1, entries, 1, &writer, NULL) ==
+         WEFT_INVALID_ARGUMENT);
+  EXPECT(format->create(format, kName, str(path), &options[1], 1, entries, 1, &writer, NULL) ==
+         WEFT_UNIMPLEMENTED);
   EXPECT(writer == NULL);
 }
 
@@ -157,14 +162,16 @@ static void refuse_damaged_files(void) {
   EXPECT(stat(file_name, &status) == 0);
   for (size = (long)status.st_size - 1; size >= 0; size -= size > 40 ? 13 : 1) {
     EXPECT(truncate(file_name, size) == 0);
-    EXPECT(format->open(str(path), &reader, NULL) == WEFT_DATA_LOSS && last_status == WEFT_DATA_LOSS);
+    EXPECT(format->open(format, kName, str(path), &reader, NULL) == WEFT_DATA_LOSS &&
+           last_status == WEFT_DATA_LOSS);
   }
   write_all(100, 7);
   file = fopen(file_name, "r+b");
   EXPECT(file != NULL && fseek(file, 24, SEEK_SET) == 0 && fputc(0xFF, file) == 0xFF && fclose(file) == 0);
-  EXPECT(format->open(str(path), &reader, NULL) == WEFT_DATA_LOSS);
+  EXPECT(format->open(format, kName, str(path), &reader, NULL) == WEFT_DATA_LOSS);
   EXPECT(unlink(file_name) == 0);
-  EXPECT(format->open(str(path), &reader, NULL) == WEFT_NOT_FOUND && format->recognises(str(path)) == 0);
+  EXPECT(format->open(format, kName, str(path), &reader, NULL) == WEFT_NOT_FOUND &&
+         format->recognises(format, str(path)) == 0);
   EXPECT(reader == NULL);
 }
 
@@ -174,8 +181,8 @@ int main(int argc, char** argv) {
   snprintf(path, sizeof path, "%s", argv[2]);
   snprintf(file_name, sizeof file_name, "%s/model.template_name", argv[2]);
   factory = load_factory(argv[1]);
-  EXPECT(factory != NULL && factory->find(WEFT_STR("none")) == NULL);
-  format = factory->find(WEFT_STR("template_name"));
+  EXPECT(factory != NULL && factory->find(factory, WEFT_STR("none")) == NULL);
+  format = factory->find(factory, kName);
   EXPECT(format != NULL);
   refuse_unknown_options();
   write_all(500, 6);

@@ -55,7 +55,8 @@ static int file_path(weft_str path, char* out, int makes_folder) {
   return 1;
 }
 
-static uint32_t recognises(weft_str path) {
+static uint32_t recognises(const weft_checkpoint_io* io, weft_str path) {
+  (void)io;
   char name[kPath], first[8];
   int file, same;
   if (!file_path(path, name, 0) || (file = open(name, O_RDONLY | O_CLOEXEC)) < 0) return 0;
@@ -71,7 +72,9 @@ static void close_reader(weft_checkpoint_reader* reader) {
   free(reader);
 }
 
-static weft_status open_reader(weft_str path, weft_checkpoint_reader** own, weft_error* error) {
+static weft_status open_reader(const weft_checkpoint_io* io, weft_str format, weft_str path,
+                               weft_checkpoint_reader** own, weft_error* error) {
+  (void)io, (void)format;
   char name[kPath];
   int damaged = 0;
   const char* problem;
@@ -177,16 +180,14 @@ static weft_status take_options(layout* l, const weft_kv* options, uint64_t coun
   return WEFT_OK;
 }
 
-/* A newer host has longer entries: struct_size is the distance between two. */
-static weft_status take_entries(layout* l, const weft_tensor_entry* entries, uint64_t count,
+static weft_status take_entries(layout* l, const weft_tensor_entry* const* entries, uint64_t count,
                                 weft_error* error) {
   const char* problem;
   uint64_t i;
   l->tensors = calloc(count + 1, sizeof(tensor));
   if (l->tensors == NULL) return refuse(error, WEFT_RESOURCE_EXHAUSTED, kName, "there is no memory");
   for (i = 0; i < count; ++i) {
-    const weft_tensor_entry* entry =
-        (const weft_tensor_entry*)((const char*)entries + i * entries->struct_size);
+    const weft_tensor_entry* entry = entries[i];
     tensor* t = &l->tensors[l->num_tensors++];
     if (!copy_text(&t->name, entry->name))
       return refuse(error, WEFT_RESOURCE_EXHAUSTED, kName, "there is no memory for names");
@@ -221,9 +222,11 @@ static weft_status make_file(weft_checkpoint_writer* writer, weft_error* error) 
   return problem == NULL ? WEFT_OK : refuse(error, WEFT_UNAVAILABLE, writer->path, problem);
 }
 
-static weft_status create(weft_str path, const weft_kv* options, uint64_t num_options,
-                          const weft_tensor_entry* entries, uint64_t num_entries,
+static weft_status create(const weft_checkpoint_io* io, weft_str format, weft_str path,
+                          const weft_kv* options, uint64_t num_options,
+                          const weft_tensor_entry* const* entries, uint64_t num_entries,
                           weft_checkpoint_writer** own, weft_error* error) {
+  (void)io, (void)format;
   weft_status status;
   weft_checkpoint_writer* writer = calloc(1, sizeof *writer);
   if (writer == NULL) return refuse(error, WEFT_RESOURCE_EXHAUSTED, kName, "there is no memory");
@@ -271,8 +274,15 @@ static weft_status commit(weft_checkpoint_writer* writer, weft_error* error) {
   return status;
 }
 
-static const weft_checkpoint_io* find(weft_str name) {
+static uint32_t owns(const weft_checkpoint_io* io, weft_str file, weft_str prefix) {
+  (void)io, (void)prefix; /* take_options refuses one */
+  return file.size == strlen(kName) && begins(file, kName);
+}
+
+static const weft_checkpoint_io* find(const weft_checkpoint_io_factory* factory, weft_str name) {
+  (void)factory;
   static const weft_checkpoint_io kFormat = {sizeof(weft_checkpoint_io),
+                                             NULL,
                                              recognises,
                                              open_reader,
                                              close_reader,
@@ -283,11 +293,13 @@ static const weft_checkpoint_io* find(weft_str name) {
                                              create,
                                              write_box,
                                              commit,
-                                             abandon};
+                                             abandon,
+                                             owns};
   return name.size == strlen(WEFT_PLUGIN_ID) && begins(name, WEFT_PLUGIN_ID) ? &kFormat : NULL;
 }
 
-static const void* get_factory(weft_str id) {
+static const void* get_factory(const weft_plugin* plugin, weft_str id) {
+  (void)plugin;
   static const weft_checkpoint_io_factory kFactory = {sizeof(weft_checkpoint_io_factory), find};
   return id.size == strlen(WEFT_FACTORY_CHECKPOINT_IO) && begins(id, WEFT_FACTORY_CHECKPOINT_IO) ? &kFactory
                                                                                                  : NULL;

@@ -1,6 +1,7 @@
 /* Splits the model over the ranks of the tensor axis: the embedding and the head along the vocabulary,
  * attention along the heads, and the MLP along its hidden features. Norms have no entry and are replicated.
  */
+#define WEFT_SHORT_NAMES
 #include <weft/policy.h>
 
 static weft_status build(WEFT_POLICY_ARGUMENTS) {

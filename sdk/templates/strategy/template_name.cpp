@@ -8,21 +8,23 @@
 #include <weft/kit/whole_values.hpp>
 #include <weft/torch/strategy.hpp>
 
+using namespace weft::plugin;
+
 namespace {
 
-class TemplateName final : public weft::Strategy {
+class TemplateName final : public Strategy {
  public:
   // Gives each parameter memory, and the values of the checkpoint or of the seed.
-  void configure(weft::Training& training) override {
+  void configure(Training& training) override {
     at_once_ = static_cast<size_t>(options.get<int64_t>("at_once"));
     values_.build(training);
-    for (const weft::Parameter& parameter : values_.parameters())
+    for (const Parameter& parameter : values_.parameters())
       ranks_.push_back(training.communicator(parameter.info().gradient_axes));
   }
 
   // Several synchronised backwards may come before one step, and their gradients add up. What an earlier one
   // has summed must count once in the next sum: one rank keeps it.
-  void begin_backward(const weft::Backward&) override {
+  void begin_backward(const Pass&) override {
     for (size_t i = 0; summed_ && i < ranks_.size(); ++i)
       if (ranks_[i].rank() != 0) gradient(i).reset();
     summed_ = false;
@@ -30,11 +32,11 @@ class TemplateName final : public weft::Strategy {
 
   // The host has divided the loss by the labels of all ranks, so the gradient is the sum over the ranks, not
   // the mean. All ranks start the same sums in the same order, also of what only some of them have used.
-  void end_backward(const weft::Backward& backward) override {
-    if (!backward.synchronise) return;
-    std::deque<weft::Work> started;
+  void end_backward(const Pass& pass) override {
+    if (!pass.synchronise) return;
+    std::deque<Work> started;
     for (size_t i = 0; i < ranks_.size(); ++i) {
-      const weft::Parameter& parameter = values_.parameters()[i];
+      const Parameter& parameter = values_.parameters()[i];
       if (parameter.info().frozen) continue;
       gradient(i) = gradient(i).defined() ? gradient(i).contiguous() : at::zeros_like(parameter.tensor());
       if (started.size() == at_once_) {
@@ -43,12 +45,12 @@ class TemplateName final : public weft::Strategy {
       }
       started.push_back(ranks_[i].all_reduce(gradient(i)));
     }
-    for (weft::Work& work : started) work.wait();
+    for (Work& work : started) work.wait();
     summed_ = true;
   }
 
   // Tells the host which values and gradients this rank holds: all of them.
-  void publish(weft::ShardSink& sink) const override { values_.publish(sink); }
+  void publish(ShardSink& sink) const override { values_.publish(sink); }
 
   void zero_gradients() override {
     for (size_t i = 0; i < ranks_.size(); ++i) gradient(i).reset();
@@ -59,9 +61,9 @@ class TemplateName final : public weft::Strategy {
   at::Tensor& gradient(size_t i) const { return values_.parameters()[i].gradient(); }
 
   size_t at_once_ = 1;
-  weft::kit::WholeValues values_;          // of the kit: every rank holds all parameters
-  std::vector<weft::Communicator> ranks_;  // that sum the gradient, by parameter
-  bool summed_ = false;                    // whether the gradients are sums over the ranks
+  kit::WholeValues values_;          // of the kit: every rank holds all parameters
+  std::vector<Communicator> ranks_;  // that sum the gradient, by parameter
+  bool summed_ = false;              // whether the gradients are sums over the ranks
 };
 
 }  // namespace

@@ -14,7 +14,9 @@ struct weft_folder_tokenizer {
   int64_t size;
 };
 
-static weft_status open_folder(weft_str folder, weft_folder_tokenizer** own, weft_error* error) {
+static weft_status open_folder(const weft_tokenizer_class* tokenizer_class, weft_str name, weft_str folder,
+                               weft_folder_tokenizer** own, weft_error* error) {
+  (void)tokenizer_class, (void)name;
   static weft_folder_tokenizer only = {kSize};
   (void)folder;
   (void)error;
@@ -138,8 +140,10 @@ static int equal(weft_str text, const char* other) {
   return text.size == strlen(other) && memcmp(text.data, other, text.size) == 0;
 }
 
-static const weft_tokenizer_class* find_class(weft_str name) {
+static const weft_tokenizer_class* find_class(const weft_tokenizer_factory* factory, weft_str name) {
+  (void)factory;
   static const weft_tokenizer_class kClass = {sizeof(weft_tokenizer_class),
+                                              NULL,
                                               open_folder,
                                               close_tokenizer,
                                               encode,
@@ -153,7 +157,8 @@ static const weft_tokenizer_class* find_class(weft_str name) {
   return equal(name, "TemplateNameTokenizer") ? &kClass : NULL;
 }
 
-static const void* get_factory(weft_str id) {
+static const void* get_factory(const weft_plugin* plugin, weft_str id) {
+  (void)plugin;
   static const weft_tokenizer_factory kFactory = {sizeof(weft_tokenizer_factory), find_class};
   return equal(id, WEFT_FACTORY_TOKENIZER) ? &kFactory : NULL;
 }

@@ -252,6 +252,19 @@ static void objects_go_in_any_order(void) {
   weft_job_destroy(NULL);
 }
 
+static void a_booster_tells_its_place(void) {
+  test_job job = make_job(&(test_options){0});
+  weft_place found = {.struct_size = sizeof(found)};
+  OK(weft_booster_place(job.booster, &found, error));
+  EXPECT((int)found.rank == place.rank && (int)found.world_size == place.ranks);
+  EXPECT(found.data_rank == found.rank && found.data_size == found.world_size);
+  OK(weft_booster_finish_saving(job.booster, error));
+  weft_metric metric = {.struct_size = sizeof(metric)};
+  loss_of(&job, 1);
+  REFUSED(WEFT_OUT_OF_RANGE, weft_job_metric(job.job, 9, &metric, error), "9");
+  destroy_job(&job);
+}
+
 void test_objects(void) {
   weft_model* model = NULL;
   tensors_are_copies();
@@ -265,4 +278,5 @@ void test_objects(void) {
   weft_model_destroy(model);
   a_model_is_boosted_once();
   objects_go_in_any_order();
+  a_booster_tells_its_place();
 }

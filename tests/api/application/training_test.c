@@ -177,19 +177,6 @@ static void groups_have_rates_of_their_own(void) {
   destroy_job(&job);
 }
 
-static void a_booster_tells_its_place(void) {
-  test_job job = make_job(&(test_options){0});
-  weft_place found = {.struct_size = sizeof(found)};
-  OK(weft_booster_place(job.booster, &found, error));
-  EXPECT((int)found.rank == place.rank && (int)found.world_size == place.ranks);
-  EXPECT(found.data_rank == found.rank && found.data_size == found.world_size);
-  OK(weft_booster_finish_saving(job.booster, error));
-  weft_metric metric = {.struct_size = sizeof(metric)};
-  loss_of(&job, 1);
-  REFUSED(WEFT_OUT_OF_RANGE, weft_job_metric(job.job, 9, &metric, error), "9");
-  destroy_job(&job);
-}
-
 static void forward_gives_an_output_by_name(void) {
   test_job job = make_job(&(test_options){0});
   test_batch batch = make_batch(5, ALL_LABELS);
@@ -393,7 +380,6 @@ void test_training(void) {
   clipping_by_value_limits_every_element();
   zeroed_gradients_change_nothing();
   groups_have_rates_of_their_own();
-  a_booster_tells_its_place();
   forward_gives_an_output_by_name();
   pipelines_train_and_evaluate();
   a_request_stops_every_rank();

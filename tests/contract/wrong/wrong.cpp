@@ -12,15 +12,17 @@
 
 #include "weft/torch/strategy.hpp"
 
+using namespace weft::plugin;
+
 namespace {
 
-class Wrong final : public weft::Strategy {
+class Wrong final : public Strategy {
  public:
-  void configure(weft::Training& made) override {
+  void configure(Training& made) override {
     mistake_ = options.get<std::string>("mistake");
     samples_ = made.samples();
     if (is("throws in configure") && on_one_rank()) throw std::runtime_error("no memory");
-    for (const weft::Parameter& parameter : made.parameters()) {
+    for (const Parameter& parameter : made.parameters()) {
       const weft_param_info info = parameter.info();
       Held held{parameter, info.frozen != 0, at::empty({info.count}, weft::scalar_type(info.working_dtype)),
                 at::empty({info.count}, weft::scalar_type(info.master_dtype))};
@@ -35,27 +37,27 @@ class Wrong final : public weft::Strategy {
     }
   }
 
-  void begin_backward(const weft::Backward& backward) override {
+  void begin_backward(const Pass& pass) override {
     if (!running_) ++step_;
     running_ = true;
     const bool keeps = is("counts earlier sums again") || is("reduces in every backward");
     if (summed_ && !keeps && samples_.rank() != 0) forget();
     summed_ = false;
-    if (is("loses earlier micro-batches") && backward.index > 0) forget();
+    if (is("loses earlier micro-batches") && pass.micro > 0) forget();
   }
 
-  void end_backward(const weft::Backward& backward) override {
-    if (is("loses the first micro-batch") && backward.index == 0 && backward.count > 1) forget();
-    if (is("counts the last micro-batch twice") && backward.count > 1 && backward.synchronise) scale_all(2);
+  void end_backward(const Pass& pass) override {
+    if (is("loses the first micro-batch") && pass.micro == 0 && pass.num_micros > 1) forget();
+    if (is("counts the last micro-batch twice") && pass.num_micros > 1 && pass.synchronise) scale_all(2);
     break_down();
-    if (!backward.synchronise && !is("reduces in every backward")) return;
+    if (!pass.synchronise && !is("reduces in every backward")) return;
     if (!is("never reduces") && !(is("stops reducing at step 4") && step_ >= 4)) sum_gradients();
     spoil_gradients();
     summed_ = true;
     running_ = false;
   }
 
-  void publish(weft::ShardSink& sink) const override {
+  void publish(ShardSink& sink) const override {
     ++published_;
     if (is("throws in publish") && step_ >= 2 && on_one_rank())
       throw std::runtime_error("nothing to publish");
@@ -63,7 +65,7 @@ class Wrong final : public weft::Strategy {
     for (size_t i = 0; i < held_.size(); ++i) publish(sink, held_[backwards ? held_.size() - 1 - i : i]);
   }
 
-  void values_changed() override {
+  void values_changed(uint32_t) override {
     const bool stale =
         is("does not refresh the layers") || (is("refreshes the layers until step 3") && step_ >= 3);
     for (const Held& held : held_) {
@@ -82,7 +84,7 @@ class Wrong final : public weft::Strategy {
 
  private:
   struct Held {
-    weft::Parameter parameter;
+    Parameter parameter;
     bool frozen;
     at::Tensor values, masters;  // one tensor where the dtypes are equal
     at::Tensor copy = {};        // of the masters, as they were at first
@@ -163,7 +165,7 @@ class Wrong final : public weft::Strategy {
     return is("publishes copies of gradients") ? gradient.clone() : gradient;
   }
 
-  void publish(const weft::ShardSink& sink, const Held& held) const {
+  void publish(const ShardSink& sink, const Held& held) const {
     const bool chosen = is_chosen(held);
     if (is("leaves one out") && chosen) return;
     at::Tensor value = value_of(held), gradient = gradient_of(held);
@@ -177,7 +179,7 @@ class Wrong final : public weft::Strategy {
   }
 
   std::string mistake_;
-  weft::Communicator samples_;
+  Communicator samples_;
   std::vector<Held> held_;
   mutable std::vector<at::Tensor> kept_;  // what was published
   mutable int64_t published_ = 0;

@@ -11,7 +11,8 @@ enum { kSize = 256 };
 static char bytes[kSize];
 static int64_t calls;
 
-static weft_status open_folder(weft_str folder, weft_folder_tokenizer** own, weft_error* error) {
+static weft_status open_folder(const weft_tokenizer_class* table, weft_str name, weft_str folder,
+                               weft_folder_tokenizer** own, weft_error* error) {
   static weft_folder_tokenizer only;
   for (int i = 0; i < kSize; ++i) bytes[i] = (char)i;
   *own = &only;
@@ -86,6 +87,7 @@ static weft_status shares_a_buffer(const weft_folder_tokenizer* tokenizer, weft_
 
 #define CLASS(name, encodes, decodes, finds)                              \
   static const weft_tokenizer_class name = {sizeof(weft_tokenizer_class), \
+                                            NULL,                         \
                                             open_folder,                  \
                                             close_folder,                 \
                                             encodes,                      \
@@ -108,7 +110,7 @@ static int is(weft_str name, const char* other) {
   return name.size == strlen(other) && memcmp(name.data, other, name.size) == 0;
 }
 
-static const weft_tokenizer_class* find_class(weft_str name) {
+static const weft_tokenizer_class* find_class(const weft_tokenizer_factory* factory, weft_str name) {
   return is(name, "RightBytes")        ? &right_bytes
          : is(name, "CountsCalls")     ? &counting
          : is(name, "MarksText")       ? &marking
@@ -121,7 +123,7 @@ static const weft_tokenizer_class* find_class(weft_str name) {
 
 static const weft_tokenizer_factory factory = {sizeof(weft_tokenizer_factory), find_class};
 
-static const void* get_factory(weft_str id) {
+static const void* get_factory(const weft_plugin* plugin, weft_str id) {
   return is(id, WEFT_FACTORY_TOKENIZER) ? &factory : NULL;
 }
 

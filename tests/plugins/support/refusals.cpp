@@ -29,9 +29,9 @@ void make_mesh(const JobOptions& options, int ranks) {
   const BoosterOptions booster = booster_options_of(options);
   const ChosenStrategy chosen = choose_strategy(booster);
   const std::string precision = resolve_precision(booster);
-  const Strategy strategy(
-      chosen.api, strategy_arguments(chosen.name, chosen.options.data(), chosen.options.size(), ranks,
-                                     /*rank=*/0, precision));
+  const Strategy strategy(chosen.api,
+                          strategy_arguments(chosen.name, chosen.options.data(), chosen.options.size(), ranks,
+                                             /*rank=*/0, precision));
   described_mesh(*chosen.api, strategy.handle(), chosen.name, static_cast<uint32_t>(ranks),
                  chosen.host.plan_flags.tensor, chosen.host.pipeline.size);
 }

@@ -7,7 +7,7 @@
 #include <weft/checkpoint_io.h>
 #include <weft/define_plugin.h>
 
-static const void* get_factory(weft_str id);
+static const void* get_factory(const weft_plugin* plugin, weft_str id);
 WEFT_DEFINE_PLUGIN(WEFT_TIER_C, "", get_factory)
 
 static int has(weft_str folder, const char* name) {
@@ -113,7 +113,7 @@ static const weft_checkpoint_io* find(const weft_checkpoint_io_factory* factory,
 
 static const weft_checkpoint_io_factory kFactory = {sizeof(weft_checkpoint_io_factory), find};
 
-static const void* get_factory(weft_str id) {
+static const void* get_factory(const weft_plugin* plugin, weft_str id) {
   const char* const ours = WEFT_FACTORY_CHECKPOINT_IO;
   return id.size == strlen(ours) && memcmp(id.data, ours, id.size) == 0 ? &kFactory : NULL;
 }

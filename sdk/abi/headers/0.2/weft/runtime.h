@@ -52,8 +52,11 @@ typedef struct weft_loaded {
 
 /* Loads the plugin of `kind` that provides `name` (a strategy, a family, an architecture, a format), or
  * returns it if it is already loaded. With an empty name it loads the default plugin of the kind, which says
- * so in its manifest. An empty `version` selects the newest one. Errors list every candidate and why it was
- * not loaded, the folders that were searched, and the nearest name. */
+ * so in its manifest. `version` is "0.3" for the newest 0.3.x, "=0.3.1" for this version alone or
+ * "1.0.0-rc.1" for a pre-release; `name` may have it behind an @. A version that is named is bound: this
+ * runtime, and what boosts with it, uses it until it names another one of the plugin. An empty `version`
+ * selects the bound one, else the one that the user has pinned, else the newest release. Errors list every
+ * candidate and why it was not loaded, the folders that were searched, and the nearest name. */
 WEFT_EXPORT weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str name,
                                           weft_str version, weft_loaded* out, weft_error* error);
 
