@@ -37,7 +37,8 @@ namespace {
 class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit ReadyHook(weft_param* param) : param_(param) {}
-  void operator()(const torch::autograd::Variable&) override {
+  void operator()(const torch::autograd::Variable& variable) override {
+    if (!variable.grad().defined()) return;  // backward passed here without a gradient: it is not used
     param_->touched = true;
     if (param_->across_stages) return;  // Hooks::backward calls it with the sum over the stages
     Strategy& strategy = param_->bindings->strategy();
