@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "base/signals.hpp"
 #include "host/launch/failure_report.hpp"
@@ -21,7 +22,7 @@ thread_local const char* text_of_thread = nullptr;
 struct Handlers {
   std::mutex mutex;
   int num_notes = 0;
-  std::array<bool, kCrashes.size()> is_ours = {};
+  std::array<std::optional<struct sigaction>, kCrashes.size()> before = {};  // where ours are set
 };
 
 Handlers& handlers() {
@@ -73,8 +74,12 @@ CrashNote::CrashNote(const char* text) : outer_(text_of_thread) {
   const std::lock_guard lock(all.mutex);
   if (all.num_notes++ > 0) return;
   for (size_t i = 0; i < kCrashes.size(); ++i) {
-    all.is_ours[i] = has_default_action(kCrashes[i]);
-    if (all.is_ours[i]) signal(kCrashes[i], on_crash);
+    all.before[i].reset();
+    if (!has_default_action(kCrashes[i])) continue;
+    struct sigaction action {};
+    action.sa_handler = on_crash;
+    action.sa_flags = SA_ONSTACK;  // where the thread has an alternate stack
+    sigaction(kCrashes[i], &action, &all.before[i].emplace());
   }
 }
 
@@ -84,7 +89,7 @@ CrashNote::~CrashNote() {
   const std::lock_guard lock(all.mutex);
   if (--all.num_notes > 0) return;
   for (size_t i = 0; i < kCrashes.size(); ++i)
-    if (all.is_ours[i] && is_handled_here(kCrashes[i])) signal(kCrashes[i], SIG_DFL);
+    if (all.before[i] && is_handled_here(kCrashes[i])) sigaction(kCrashes[i], &*all.before[i], nullptr);
 }
 
 }  // namespace weft
