@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every public header compiles alone, and twice, before anything else is included.
+"""Every public header compiles alone, and twice, before anything else is included; and all of them in one source.
 
   check_headers.py c FOLDER --compiler gcc:g++ --compiler clang:clang++
       headers *.h under FOLDER as C99, C11, C17 and as C++11, 17, 20, all warnings being errors
@@ -28,9 +28,9 @@ def headers(folder, suffix):
 
 
 def compile_alone(job):
-    launcher, command, header = job
+    launcher, command, header, *others = job
     # A translation unit needs a declaration.
-    source = f"#include <{header}>\n#include <{header}>\ntypedef int weft_one_declaration;\n"
+    source = "".join(f"#include <{name}>\n" for name in (others or [header, header])) + "typedef int weft_one_declaration;\n"
     if launcher:
         path = os.path.join("headers", header.replace("/", "-") + ".cpp")
         os.makedirs("headers", exist_ok=True)
@@ -86,7 +86,9 @@ def main():
     if not jobs:
         sys.exit(f"no header under {', '.join(arguments.folders)}")
     launcher = [word for word in arguments.launcher.split(";") if word]
-    jobs = [(launcher, *job) for job in drawn(jobs, arguments.slice)]
+    every = dict.fromkeys(header for _, header in jobs)
+    together = [(command, "all headers", *every) for command in {tuple(command): None for command, _ in jobs}]
+    jobs = [(launcher, *job) for job in drawn(jobs, arguments.slice) + together]
     failures = 0
     with ThreadPoolExecutor(max_workers=2) as pool:
         for passed, command, header, text in pool.map(compile_alone, jobs):
