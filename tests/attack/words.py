@@ -28,10 +28,13 @@ def flags_of(case, verb):
     return found
 
 
+def shown(case, plugin):
+    text = case.bench.once("show " + plugin, lambda _: case.bench.run("plugins", "show", plugin, "--json").output)
+    return json.loads(text)[0]
+
+
 def options_of(case, strategy):
-    text = case.bench.once("show " + strategy,
-                           lambda _: case.bench.run("plugins", "show", strategy, "--json").output)
-    return json.loads(text)[0]["options"]
+    return shown(case, strategy)["options"]
 
 
 def usual(case, verb):
@@ -46,7 +49,7 @@ def usual(case, verb):
         "plan": lambda: ["--model", bench.config, "--world-size", "2"],
         "convert": lambda: [model, "converted"],
         "run": lambda: ["-n", "1", "true"],
-        "plugins": lambda: {"show": ["torch_ddp"], "validate": [bench.path("config.json")],
+        "plugins": lambda: {"show": ["torch_ddp"], "validate": [shown(case, "torch_ddp")["folder"]],
                             "digest": [bench.data]}.get(verb.split()[-1], []),
         "check": lambda: [],
     }[first]()
@@ -162,5 +165,7 @@ def run(case):
     if wrong:
         case.expect(outcome.code != 0, f"a wrong value is accepted: {given[0][:30]} {given[1][:30]!r}")
     if given and outcome.code in (1, 2):
-        case.expect(named(*given, outcome.error), f"the error does not name {given[0][:30]}")
+        # A check of validate that fails is told in its report.
+        told = outcome.error + (outcome.output if verb == "plugins validate" else "")
+        case.expect(named(*given, told), f"the error does not name {given[0][:30]}")
     case.expect_nothing_staged()
