@@ -78,16 +78,23 @@ std::string explain(const CLI::App& application, const CLI::ParseError& error,
   return needs_verb ? "a verb is missing" + list : error.what();
 }
 
-// Refuses a flag of `verb` that is followed by another flag in place of its value: CLI11 would take that as
-// the value, so `--metrics --output out` would write a file "--output" and save nothing.
+// Refuses a flag of `verb` that has nothing after its =, or that is followed by another flag in place of its
+// value: CLI11 would take the next word as the value, so `--metrics --output out` would write a file
+// "--output" and save nothing.
 void require_values(const CLI::App& verb, std::span<const std::string> words) {
   const auto flag_named = [&verb](const std::string& word) {
     return word.starts_with("-") ? verb.get_option_no_throw(word.substr(0, word.find('='))) : nullptr;
   };
-  for (size_t i = 0; i + 1 < words.size() && words[i] != "--"; ++i) {
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     const CLI::Option* const option = flag_named(words[i]);
     if (!option && verb.get_prefix_command() && !words[i].starts_with("-")) return;  // words of a program
-    if (!option || option->get_items_expected_max() == 0 || words[i].find('=') != std::string::npos) continue;
+    if (!option || option->get_items_expected_max() == 0) continue;
+    const size_t equals = words[i].find('=');
+    if (equals != std::string::npos && equals + 1 == words[i].size()) {
+      throw UsageError(
+          fmt::format("{} needs a value, but nothing follows its =", words[i].substr(0, equals)));
+    }
+    if (equals != std::string::npos || i + 1 == words.size()) continue;
     const std::string& value = words[++i];
     if (flag_named(value))
       throw UsageError(fmt::format("{0} needs a value, but {1} follows\nIf that is the value: {0}={1}",

@@ -35,6 +35,8 @@ TEST(WeftRun, RefusesWrongFlags) {
   EXPECT_EQ(weft_run({"-n", "2", "--master-addr", "192.0.2.77", "true"}).exit_code, 2);
   EXPECT_THAT(weft_run({"--master-addr", "-n", "1", "true"}).error,
               StartsWith("weft: run: --master-addr needs a value, but -n follows"));
+  EXPECT_THAT(weft_run({"--master-addr=", "-n", "1", "true"}).error,
+              StartsWith("weft: run: --master-addr needs a value, but nothing follows its ="));
 }
 
 TEST(WeftRun, LeavesTheProgramsArgumentsAlone) {
