@@ -34,8 +34,6 @@ void end_by_signal(int number) {
 
 namespace {
 
-// The signals by which the kernel reports what this thread itself did.
-constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
 constexpr int kFailedWrites[] = {SIGPIPE, SIGXFSZ};
 
 }  // namespace
@@ -43,7 +41,7 @@ constexpr int kFailedWrites[] = {SIGPIPE, SIGXFSZ};
 BlockSignals::BlockSignals() {
   sigset_t set;
   sigfillset(&set);
-  for (const int fault : kFaults) sigdelset(&set, fault);
+  for (const int crash : kCrashSignals) sigdelset(&set, crash);
   pthread_sigmask(SIG_BLOCK, &set, &before_);
 }
 

@@ -10,6 +10,9 @@ namespace weft {
 // The signals that ask a job to stop after the current step.
 inline constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
+// The signals by which the kernel, or abort(), reports what a thread itself did.
+inline constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+
 // A signal to a process and to its group, as timeout(1) and terminals send it, counts once within this time.
 inline constexpr int kDoubledSignalMs = 100;
 
