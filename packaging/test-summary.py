@@ -4,7 +4,7 @@
 usage: test-summary.py RESULTS
 RESULTS holds, for each preset, PRESET.xml (CTest's JUnit file) and PRESET/ (GoogleTest's files, one for each program). A test
 of CTest that is a GoogleTest program counts with its cases; any other counts as one. attack.xml has a test for each kind of
-case; the text of its failure repeats the cases. Standard input has the other steps, a line each: seconds, a tab, what was
+case, tidy.xml one for each warning and each source without; the text of a failure repeats it. Standard input has the other steps, a line each: seconds, a tab, what was
 done. The exit status is 1 if a test failed.
 """
 
