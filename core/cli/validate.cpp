@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/environment.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
@@ -21,7 +22,6 @@
 #include "base/text.hpp"
 #include "engine_verb.hpp"
 #include "host/command.h"
-#include "host/launch/descriptor.hpp"
 #include "host/signals.h"
 #include "option_words.hpp"
 #include "verbs.hpp"
@@ -231,7 +231,7 @@ void validate(const Flags& flags) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     fail(WEFT_RESOURCE_EXHAUSTED, "cannot make a pipe: {}", std::strerror(errno));
-  launch::Descriptor read_end(ends[0]), write_end(ends[1]);
+  Descriptor read_end(ends[0]), write_end(ends[1]);
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) fail(WEFT_RESOURCE_EXHAUSTED, "cannot start a process: {}", std::strerror(errno));

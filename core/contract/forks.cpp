@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/descriptor.hpp"
 #include "base/environment.hpp"
 #include "base/files.hpp"
 #include "base/signals.hpp"
@@ -29,16 +30,16 @@ constexpr size_t kKeptOutput = 600;  // bytes of what a rank printed
 
 struct Process {
   pid_t id = -1;
-  launch::Descriptor report, output;  // read ends
+  Descriptor report, output;  // read ends
   ForkEnd result;
   bool running() const { return id > 0; }
 };
 
-std::array<launch::Descriptor, 2> make_pipe() {
+std::array<Descriptor, 2> make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     fail(WEFT_RESOURCE_EXHAUSTED, "cannot make a pipe for a rank: {}", std::strerror(errno));
-  return {launch::Descriptor(ends[0]), launch::Descriptor(ends[1])};
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 [[noreturn]] void be_a_fork(int rank, const launch::MasterPort& master, int report, int output,
@@ -59,7 +60,7 @@ std::array<launch::Descriptor, 2> make_pipe() {
 }
 
 Process start_fork(int rank, const launch::MasterPort& master, const ForkBody& body) {
-  std::array<launch::Descriptor, 2> report = make_pipe(), output = make_pipe();
+  std::array<Descriptor, 2> report = make_pipe(), output = make_pipe();
   std::fflush(nullptr);
   const pid_t parent = getpid();
   Process process;
@@ -76,7 +77,7 @@ Process start_fork(int rank, const launch::MasterPort& master, const ForkBody& b
 }
 
 // Reads what is there. Closes `end` once the other side has.
-void read_from(launch::Descriptor& end, std::string& text, size_t kept) {
+void read_from(Descriptor& end, std::string& text, size_t kept) {
   char buffer[4096];
   const ssize_t size = read(end.get(), buffer, sizeof(buffer));
   if (size < 0 && errno == EINTR) return;
@@ -118,7 +119,7 @@ void supervise(std::vector<Process>& processes, const std::function<bool(const s
   for (;;) {
     std::vector<pollfd> waiting;
     for (const Process& process : processes)
-      for (const launch::Descriptor* end : {&process.report, &process.output})
+      for (const Descriptor* end : {&process.report, &process.output})
         if (*end) waiting.push_back({end->get(), POLLIN, 0});
     if (waiting.empty()) return;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();

@@ -55,7 +55,7 @@ TEST_F(Convert, SucceedsWhereItsMessageCannotBeWritten) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   close(ends[0]);
-  const launch::Descriptor closed(ends[1]), full(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const Descriptor closed(ends[1]), full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   for (const int error : {closed.get(), full.get()}) {
     launch::Process process(Words{WEFT_PROGRAM} + convert("out", "other"), {.error_fd = error});
     EXPECT_EQ(process.finish().exit_code, 0);

@@ -259,7 +259,7 @@ TEST_F(Interrupt, GoesOnWhereNobodyReads) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     close(ends[0]);
-    const launch::Descriptor closed(ends[1]);
+    const Descriptor closed(ends[1]);
     launch::Process process(
         Words{WEFT_PROGRAM} +
             train(ranks + Words{"--steps", "3", "--output", in("out"), "--metrics", "/dev/stderr"}),

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "host/launch/descriptor.hpp"
+#include "base/descriptor.hpp"
 
 namespace weft::launch {
 

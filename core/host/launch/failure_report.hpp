@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "host/launch/descriptor.hpp"
+#include "base/descriptor.hpp"
 
 namespace weft::launch {
 

@@ -11,9 +11,9 @@
 #include <chrono>
 #include <thread>
 
+#include "base/descriptor.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
-#include "host/launch/descriptor.hpp"
 
 namespace weft::launch {
 namespace {

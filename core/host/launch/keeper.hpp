@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "host/launch/descriptor.hpp"
+#include "base/descriptor.hpp"
 
 namespace weft::launch {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "host/launch/descriptor.hpp"
+#include "base/descriptor.hpp"
 #include "host/launch/rank_environment.hpp"
 
 namespace weft::launch {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host/launch/descriptor.hpp"
+#include "base/descriptor.hpp"
 
 namespace weft::launch {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/launch/descriptor.hpp"
+#include "base/descriptor.hpp"
 
 namespace weft::launch {
 
