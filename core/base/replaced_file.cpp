@@ -143,6 +143,10 @@ void ReplacedFile::keep_owner() const {
   ::fchmod(descriptor_, before->st_mode & 0777);
 }
 
+void ReplacedFile::restrict_to(mode_t mode) const {
+  if (!temporary_.empty() && ::fchmod(descriptor_, mode) != 0) refuse(errno);
+}
+
 void ReplacedFile::write(std::string_view bytes) {
   if (const int code = write_all(descriptor_, bytes); code != 0) refuse(code);
 }

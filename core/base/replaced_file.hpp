@@ -1,6 +1,8 @@
 // Files that take the place of others whole, so that a full disk or a killed process leaves what was there.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -24,6 +26,8 @@ class ReplacedFile {
   ReplacedFile(ReplacedFile&& other) noexcept;
   ReplacedFile(const ReplacedFile&) = delete;
 
+  // Gives the file these permissions, whatever the process's mask and the file that it replaces say.
+  void restrict_to(mode_t mode) const;
   void write(std::string_view bytes);
   // Forces what was written to the disk, so that nothing but the new name is missing.
   void sync();

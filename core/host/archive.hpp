@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <string>
 
+#include "base/descriptor.hpp"
+
 namespace weft::host {
 
 // The entries of an archive, from the first to the last. Reads the formats ustar, pax and GNU. Every error
 // names the archive: INVALID_ARGUMENT for what is no archive or holds an entry that is no file and no folder,
-// such as a link, or whose path has other parts than plain names; DATA_LOSS for a damaged archive;
-// FAILED_PRECONDITION if the program that decompresses it is not installed.
+// such as a link, or a sparse file, or whose path has other parts than plain names; DATA_LOSS for a damaged
+// archive; FAILED_PRECONDITION if the program that decompresses it is not installed.
 class Archive {
  public:
   struct Entry {
@@ -32,6 +34,7 @@ class Archive {
 
  private:
   void start_program(const char* program);
+  size_t read_some(char* bytes, size_t size);
   void read_exactly(char* bytes, size_t size);
   void skip(uint64_t size);
   std::string read_text(uint64_t size);
@@ -39,7 +42,7 @@ class Archive {
   void finish();
 
   const std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   const char* program_ = nullptr;  // that decompresses
   pid_t child_ = -1;
   uint64_t left_ = 0, padding_ = 0;  // of the entry

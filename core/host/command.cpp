@@ -43,20 +43,20 @@ weft_status weft_plugins_validate(weft_str file, void (*tell)(void* to, weft_str
 
 weft_status weft_plugins_install(weft_runtime* runtime, weft_str source, weft_str* own, weft_error* error) {
   return guarded(error, [&] {
-    *own = host::own_text(host::install_plugin(runtime->scan(), runtime->facts, std::string(view(source))));
+    *own = host::own_text(host::install_plugin(runtime->paths(), runtime->facts, std::string(view(source))));
   });
 }
 
 weft_status weft_plugins_remove(weft_runtime* runtime, weft_str name, weft_str* own, weft_error* error) {
-  return guarded(error, [&] { *own = host::own_text(host::remove_plugin(runtime->scan(), view(name))); });
+  return guarded(error, [&] { *own = host::own_text(host::remove_plugin(runtime->paths(), view(name))); });
 }
 
 weft_status weft_plugins_pin(weft_runtime* runtime, weft_str name, weft_str* own, weft_error* error) {
-  return guarded(error, [&] { *own = host::own_text(host::pin_plugin(runtime->scan(), view(name))); });
+  return guarded(error, [&] { *own = host::own_text(host::pin_plugin(runtime->paths(), view(name))); });
 }
 
 weft_status weft_plugins_unpin(weft_runtime* runtime, weft_str name, weft_str* own, weft_error* error) {
-  return guarded(error, [&] { *own = host::own_text(host::unpin_plugin(runtime->scan(), view(name))); });
+  return guarded(error, [&] { *own = host::own_text(host::unpin_plugin(runtime->paths(), view(name))); });
 }
 
 }  // extern "C"

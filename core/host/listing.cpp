@@ -75,7 +75,7 @@ json describe(const Catalogue& catalogue, const Installed& installed, const Libr
                 {"tier", tier_name(library.tier)},
                 {"folder", installed.folder.string()},
                 {"file", library.file},
-                {"default", catalogue.is_default(installed, library.kind)},
+                {"default", catalogue.is_default(installed, library.kind) && is_chosen(catalogue, installed)},
                 {"description", installed.manifest->description},
                 {"loaded", is_loaded(candidate)}};
   bool damaged = false;

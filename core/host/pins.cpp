@@ -58,10 +58,10 @@ Pins read_pins(const std::filesystem::path& folder) {
 void write_pins(const Pins& pins) {
   json object = {{kPins, json::object()}};
   for (const auto& [id, request] : pins.by_id) object[kPins][id] = request.text();
-  replace_file(pins.file, object.dump(2) + "\n");
-  // The file of a user whose new files are the group's to write would not be trusted.
-  using enum std::filesystem::perms;
-  std::filesystem::permissions(pins.file, owner_read | owner_write | group_read | others_read);
+  ReplacedFile file(pins.file);
+  file.restrict_to(0644);  // what a user's group can write is not trusted
+  file.write(object.dump(2) + "\n");
+  file.commit();
 }
 
 }  // namespace weft::host

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -41,14 +43,21 @@ void make_folder(const fs::path& path) {
 class Copied {
  public:
   explicit Copied(const fs::path& source) : source_(source) {}
-  void add(uint64_t bytes) {
-    bytes_ += bytes;
-    if (++entries_ <= kMostEntries && bytes_ <= kMostBytes) return;
-    fail(WEFT_RESOURCE_EXHAUSTED, "{} holds more than {} files or {} GiB; a plugin is smaller",
-         source_.string(), kMostEntries, kMostBytes >> 30);
+  void add_entry() {
+    ++entries_;
+    check();
+  }
+  void add_bytes(uint64_t bytes) {
+    bytes_ += std::min(bytes, kMostBytes + 1);  // an archive may claim any number
+    check();
   }
 
  private:
+  void check() const {
+    if (entries_ <= kMostEntries && bytes_ <= kMostBytes) return;
+    fail(WEFT_RESOURCE_EXHAUSTED, "{} holds more than {} files or {} GiB; a plugin is smaller",
+         source_.string(), kMostEntries, kMostBytes >> 30);
+  }
   const fs::path& source_;
   uint64_t bytes_ = 0;
   size_t entries_ = 0;
@@ -57,43 +66,38 @@ class Copied {
 // A new file, which is on the disk when close() has returned.
 class NewFile {
  public:
-  explicit NewFile(const fs::path& path) : path_(path) {
-    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode);
-    if (descriptor_ < 0 && errno == EEXIST)
+  explicit NewFile(const fs::path& path)
+      : path_(path),
+        descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode)) {
+    if (!descriptor_ && errno == EEXIST)
       fail(WEFT_INVALID_ARGUMENT, "the plugin holds {} twice", path.filename().string());
-    if (descriptor_ < 0) refuse(path, errno);
+    if (!descriptor_) refuse(path, errno);
   }
-  ~NewFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  NewFile(const NewFile&) = delete;
   void write(std::string_view bytes) const {
-    if (const int code = write_all(descriptor_, bytes); code != 0) refuse(path_, code);
+    if (const int code = write_all(descriptor_.get(), bytes); code != 0) refuse(path_, code);
   }
   void close() {
-    if (::fsync(descriptor_) != 0) refuse(path_, errno);
-    ::close(descriptor_);
-    descriptor_ = -1;
+    if (::fsync(descriptor_.get()) != 0) refuse(path_, errno);
+    descriptor_.reset();
   }
 
  private:
   const fs::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 void copy_file(const fs::path& from, const fs::path& to, Copied& copied) {
-  const int descriptor = ::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0) fail(WEFT_UNAVAILABLE, "{}: {}", from.string(), std::strerror(errno));
+  const Descriptor descriptor(::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!descriptor) fail(WEFT_UNAVAILABLE, "{}: {}", from.string(), std::strerror(errno));
   NewFile file(to);
   std::array<char, 1 << 16> bytes;
-  ssize_t count = 0;
-  while ((count = ::read(descriptor, bytes.data(), bytes.size())) > 0)
+  while (const ssize_t count = ::read(descriptor.get(), bytes.data(), bytes.size())) {
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(WEFT_DATA_LOSS, "{}: {}", from.string(), std::strerror(errno));
+    copied.add_bytes(static_cast<uint64_t>(count));
     file.write({bytes.data(), static_cast<size_t>(count)});
-  const int code = errno;
-  ::close(descriptor);
-  if (count < 0) fail(WEFT_DATA_LOSS, "{}: {}", from.string(), std::strerror(code));
+  }
   file.close();
-  copied.add(0);
 }
 
 void require_trusted(const fs::path& file, const fs::path& root, const std::set<uid_t>& owners) {
@@ -117,13 +121,12 @@ void copy_folder(const fs::path& from, const fs::path& to, const fs::path& root,
            "{} must have a name of letters, digits and _ - . + that begins with no dot",
            printable(path.native()));
     require_trusted(path, root, owners);
+    copied.add_entry();
     if (!is_folder) {
-      copied.add(fs::file_size(path, code));
       copy_file(path, target, copied);
       continue;
     }
     make_folder(target);
-    copied.add(0);
     copy_folder(path, target, root, owners, copied);
   }
   if (code) fail(WEFT_UNAVAILABLE, "{}: {}", from.string(), code.message());
@@ -147,7 +150,8 @@ void unpack(const fs::path& source, const fs::path& target) {
   Archive::Entry entry;
   std::array<char, 1 << 16> bytes;
   while (archive.next(entry)) {
-    copied.add(entry.size);
+    copied.add_entry();
+    copied.add_bytes(entry.size);
     fs::path folder = target;
     const fs::path parts = entry.is_folder ? entry.path : entry.path.parent_path();
     for (const fs::path& part : parts) make_folder(folder /= part);
@@ -218,10 +222,9 @@ void make_folders(const fs::path& folder) {
 }
 
 void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int failed = descriptor < 0 || ::fsync(descriptor) != 0 ? errno : 0;
-  if (descriptor >= 0) ::close(descriptor);
-  if (failed != 0 && failed != EINVAL) refuse(folder, failed);  // EINVAL: this file system cannot
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // EINVAL: this file system cannot.
+  if (!descriptor || (::fsync(descriptor.get()) != 0 && errno != EINVAL)) refuse(folder, errno);
 }
 
 fs::path copy_plugin(const fs::path& source, const fs::path& target, const std::set<uid_t>& owners) {

@@ -46,8 +46,7 @@ std::unique_ptr<weft_runtime> make_runtime(std::string_view options) {
            printable(key), did_you_mean(key, {"plugin_paths", "safe_mode"}));
     }
   }
-  find_search_paths(runtime->plugin_paths, runtime->safe_mode,
-                    runtime->facts.plugins);  // reports wrong paths now
+  runtime->paths();  // reports wrong ones now
   return runtime;
 }
 
@@ -64,8 +63,12 @@ weft_str own_text(const json& value) {
 
 using namespace weft;
 
+host::SearchPaths weft_runtime::paths() const {
+  return host::find_search_paths(plugin_paths, safe_mode, facts.plugins);
+}
+
 host::Catalogue weft_runtime::scan() const {
-  host::Catalogue catalogue = host::scan(host::find_search_paths(plugin_paths, safe_mode, facts.plugins));
+  host::Catalogue catalogue = host::scan(paths());
   const std::lock_guard lock(mutex_);
   catalogue.bound = bound_;
   return catalogue;

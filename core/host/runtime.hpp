@@ -21,6 +21,7 @@ struct weft_runtime {
   weft::host::HostFacts facts;
 
   // Searches again at each call, so that a version that was installed since is found.
+  weft::host::SearchPaths paths() const;
   weft::host::Catalogue scan() const;
   // Loads as weft::host::resolve does. Where a version is named, it is the usual one of the plugin from then
   // on: a model and its policy are of one version.

@@ -41,15 +41,15 @@ class PluginFolder : public ::testing::Test {
     chmod(path.c_str(), 0644);
     return path;
   }
-  Catalogue scan() const {
+  SearchPaths paths() const {
     SearchPaths paths;
     paths.own = own_;
     paths.roots = {{own_, "your own"}, {system_.path(), "installed with Weft"}};
-    return host::scan(paths);
+    return paths;
   }
-  json install(const fs::path& source) const { return install_plugin(scan(), PluginRoot::facts(), source); }
+  json install(const fs::path& source) const { return install_plugin(paths(), PluginRoot::facts(), source); }
   std::string used() const {
-    return resolve(scan(), PluginRoot::facts(), "shard_policy", "family", "").version;
+    return resolve(scan(paths()), PluginRoot::facts(), "shard_policy", "family", "").version;
   }
   // Returns the names in the user's folder.
   std::vector<std::string> names() const {
@@ -99,6 +99,10 @@ TEST_F(PluginFolder, RefusesAnArchiveThatLeavesItsFolder) {
     wrong.push_back({"special", "", type});
     EXPECT_ERROR(install(archive(wrong)), WEFT_INVALID_ARGUMENT, "\"special\"");
   }
+  std::vector<TarEntry> sparse = entries();
+  sparse.push_back({"x", "22 GNU.sparse.major=1\n", 'x'});
+  sparse.push_back({"inside", "x"});
+  EXPECT_ERROR(install(archive(sparse)), WEFT_INVALID_ARGUMENT, "\"inside\"", "--sparse");
   // Names in the records of other formats.
   const std::vector<TarEntry> records = {{"L", "../outside", 'L'}, {"x", "19 path=../outside\n", 'x'}};
   for (const TarEntry& record : records) {
@@ -124,6 +128,19 @@ TEST_F(PluginFolder, RefusesADamagedArchive) {
   std::vector<TarEntry> twice = entries();
   twice.push_back(twice[0]);
   EXPECT_ERROR(install(archive(twice)), WEFT_INVALID_ARGUMENT, "plugin.json");
+  EXPECT_EQ(names(), std::vector<std::string>{});
+}
+
+TEST_F(PluginFolder, RefusesAnArchiveWithoutEnd) {
+  std::vector<TarEntry> folders = entries(), headers = entries();
+  for (int i = 0; i < 10'000; ++i) folders.push_back({"folder", "", '5'});
+  EXPECT_ERROR(install(archive(folders)), WEFT_RESOURCE_EXHAUSTED, "10000 files");
+  for (int i = 0; i < 100; ++i) headers.push_back({"L", "name", 'L'});
+  headers.push_back({"name", "x"});
+  EXPECT_ERROR(install(archive(headers)), WEFT_INVALID_ARGUMENT, "headers");
+  const fs::path longer = files_.write("longer.tar", tar(entries()) + std::string(5 << 20, '\0'));
+  ASSERT_EQ(std::system(fmt::format("umask 022; gzip {}", longer.string()).c_str()), 0);
+  EXPECT_ERROR(install(longer.string() + ".gz"), WEFT_INVALID_ARGUMENT, "after its end");
   EXPECT_EQ(names(), std::vector<std::string>{});
 }
 
@@ -191,13 +208,13 @@ TEST_F(PluginFolder, ChecksTheDigestsOfAllFiles) {
 
 TEST_F(PluginFolder, RefusesToChangeWhatIsNotSearched) {
   const fs::path folder = make();
-  Catalogue catalogue;
-  catalogue.paths.notes = {"WEFT_PLUGIN_PATH replaces it"};
-  EXPECT_ERROR(install_plugin(catalogue, PluginRoot::facts(), folder), WEFT_FAILED_PRECONDITION,
+  SearchPaths paths;
+  paths.notes = {"WEFT_PLUGIN_PATH replaces it"};
+  EXPECT_ERROR(install_plugin(paths, PluginRoot::facts(), folder), WEFT_FAILED_PRECONDITION,
                "WEFT_PLUGIN_PATH");
-  EXPECT_ERROR(remove_plugin(catalogue, "alpha"), WEFT_FAILED_PRECONDITION, "WEFT_PLUGIN_PATH");
-  EXPECT_ERROR(pin_plugin(catalogue, "alpha@1"), WEFT_FAILED_PRECONDITION, "WEFT_PLUGIN_PATH");
-  EXPECT_ERROR(unpin_plugin(catalogue, "alpha"), WEFT_FAILED_PRECONDITION, "WEFT_PLUGIN_PATH");
+  EXPECT_ERROR(remove_plugin(paths, "alpha"), WEFT_FAILED_PRECONDITION, "WEFT_PLUGIN_PATH");
+  EXPECT_ERROR(pin_plugin(paths, "alpha@1"), WEFT_FAILED_PRECONDITION, "WEFT_PLUGIN_PATH");
+  EXPECT_ERROR(unpin_plugin(paths, "alpha"), WEFT_FAILED_PRECONDITION, "WEFT_PLUGIN_PATH");
 }
 
 TEST_F(PluginFolder, RefusesASecondChangeAtATime) {
@@ -205,9 +222,9 @@ TEST_F(PluginFolder, RefusesASecondChangeAtATime) {
   install(folder);
   const int lock = ::open((own_ / ".lock").c_str(), O_RDWR | O_CREAT, 0644);
   ASSERT_EQ(::flock(lock, LOCK_EX), 0);
-  EXPECT_ERROR(pin_plugin(scan(), "alpha@1"), WEFT_UNAVAILABLE, own_.string());
+  EXPECT_ERROR(pin_plugin(paths(), "alpha@1"), WEFT_UNAVAILABLE, own_.string());
   ::close(lock);
-  EXPECT_EQ(pin_plugin(scan(), "alpha@1")["version"], "1.0.0");
+  EXPECT_EQ(pin_plugin(paths(), "alpha@1")["version"], "1.0.0");
 }
 
 TEST_F(PluginFolder, InstallsFoldersAndArchives) {
@@ -217,7 +234,7 @@ TEST_F(PluginFolder, InstallsFoldersAndArchives) {
   EXPECT_EQ(names(), std::vector<std::string>{"alpha"}) << "nothing is left over";
   EXPECT_ERROR(install(built_.path() / "alpha/1.0.0"), WEFT_ALREADY_EXISTS, folder.string());
   for (const char* below : {"", "./", "some/folders/alpha/"}) {
-    remove_plugin(scan(), "alpha");
+    remove_plugin(paths(), "alpha");
     EXPECT_EQ(names(), std::vector<std::string>{});
     install(archive(entries(below)));
     EXPECT_EQ(used(), "1.0.0");
@@ -242,47 +259,75 @@ TEST_F(PluginFolder, ReadsWhatTarAndItsCompressorsWrite) {
     std::string bytes = read_file(path, 1 << 24);
     bytes.resize(bytes.size() / 2);
     std::ofstream(path, std::ios::binary) << bytes;
-    remove_plugin(scan(), "alpha");
+    remove_plugin(paths(), "alpha");
     EXPECT_ERROR(install(path), WEFT_DATA_LOSS, path.string());
   }
 }
 
 TEST_F(PluginFolder, RemovesNothingThatIsNotMeant) {
   system_.install("alpha_1.0.0", "alpha", "1.0.0");
-  EXPECT_ERROR(remove_plugin(scan(), "alpha"), WEFT_NOT_FOUND, own_.string(), system_.path().string());
+  EXPECT_ERROR(remove_plugin(paths(), "alpha"), WEFT_NOT_FOUND, own_.string(), system_.path().string());
   install(make("1.0.0"));
   install(make("1.1.0"));
-  EXPECT_ERROR(remove_plugin(scan(), "alpha"), WEFT_INVALID_ARGUMENT, "1.0.0", "1.1.0");
-  EXPECT_ERROR(remove_plugin(scan(), "alhpa"), WEFT_NOT_FOUND, "did you mean \"alpha\"?");
-  EXPECT_ERROR(remove_plugin(scan(), "alpha@2"), WEFT_NOT_FOUND, "alpha@2", "1.1.0");
-  pin_plugin(scan(), "alpha@1.1");
-  EXPECT_ERROR(remove_plugin(scan(), "alpha@1.1"), WEFT_FAILED_PRECONDITION, "`weft plugins unpin alpha`");
-  EXPECT_EQ(remove_plugin(scan(), "family@1.0")["version"], "1.0.0");
+  EXPECT_ERROR(remove_plugin(paths(), "alpha"), WEFT_INVALID_ARGUMENT, "1.0.0", "1.1.0");
+  EXPECT_ERROR(remove_plugin(paths(), "alhpa"), WEFT_NOT_FOUND, "did you mean \"alpha\"?");
+  EXPECT_ERROR(remove_plugin(paths(), "alpha@2"), WEFT_NOT_FOUND, "alpha@2", "1.1.0");
+  pin_plugin(paths(), "alpha@1.1");
+  EXPECT_ERROR(remove_plugin(paths(), "alpha@1.1"), WEFT_FAILED_PRECONDITION, "`weft plugins unpin alpha`");
+  EXPECT_EQ(remove_plugin(paths(), "family@1.0")["version"], "1.0.0");
   EXPECT_EQ(used(), "1.1.0");
 }
 
 TEST_F(PluginFolder, PinsWhatIsInstalled) {
   system_.install("alpha_1.0.0", "alpha", "1.0.0");
-  EXPECT_ERROR(pin_plugin(scan(), "alpha"), WEFT_INVALID_ARGUMENT, "alpha@1.0.0");
-  EXPECT_ERROR(pin_plugin(scan(), "alpha@1.1"), WEFT_NOT_FOUND, "version 1.1", "1.0.0 in");
-  EXPECT_ERROR(pin_plugin(scan(), "alpha@one"), WEFT_INVALID_ARGUMENT, "\"one\"");
-  EXPECT_ERROR(unpin_plugin(scan(), "alpha"), WEFT_NOT_FOUND, "\"alpha\"");
+  EXPECT_ERROR(pin_plugin(paths(), "alpha"), WEFT_INVALID_ARGUMENT, "alpha@1.0.0");
+  EXPECT_ERROR(pin_plugin(paths(), "alpha@1.1"), WEFT_NOT_FOUND, "version 1.1", "1.0.0 in");
+  EXPECT_ERROR(pin_plugin(paths(), "alpha@one"), WEFT_INVALID_ARGUMENT, "\"one\"");
+  EXPECT_ERROR(unpin_plugin(paths(), "alpha"), WEFT_NOT_FOUND, "\"alpha\"");
   EXPECT_EQ(install(make("1.1.0")).count("pinned"), 0u);
-  EXPECT_EQ(pin_plugin(scan(), "family@=1.0.0"),
+  EXPECT_EQ(pin_plugin(paths(), "family@=1.0.0"),
             json({{"id", "alpha"}, {"pinned", "=1.0.0"}, {"version", "1.0.0"}}));
   EXPECT_EQ(used(), "1.0.0");
-  remove_plugin(scan(), "alpha@1.1");
+  remove_plugin(paths(), "alpha@1.1");
   EXPECT_EQ(install(make("1.1.0"))["pinned"], "=1.0.0");
   EXPECT_EQ(used(), "1.0.0") << "an installation does not change what is pinned";
-  EXPECT_EQ(unpin_plugin(scan(), "family"), json({{"id", "alpha"}, {"pinned", "=1.0.0"}}));
+  EXPECT_EQ(unpin_plugin(paths(), "family"), json({{"id", "alpha"}, {"pinned", "=1.0.0"}}));
   EXPECT_EQ(used(), "1.1.0");
+}
+
+TEST_F(PluginFolder, TakesNoDamagedVersionForOneThatCanBeUsed) {
+  install(make("1.0.0"));
+  install(make("1.1.0"));
+  EXPECT_EQ(pin_plugin(paths(), "alpha@1.0")["version"], "1.0.0");
+  std::ofstream(own_ / "alpha/1.1.0/plugin.json") << "{";
+  EXPECT_ERROR(pin_plugin(paths(), "alpha@1.1"), WEFT_NOT_FOUND, "1.1.0 (damaged)");
+  pin_plugin(paths(), "alpha@1");
+  EXPECT_ERROR(remove_plugin(paths(), "alpha@1.0"), WEFT_FAILED_PRECONDITION, "only 1.0.0 is");
+  EXPECT_EQ(remove_plugin(paths(), "alpha@1.1")["version"], "1.1.0");
+}
+
+TEST_F(PluginFolder, UnpinsWhatIsNoLongerInstalled) {
+  install(make());
+  pin_plugin(paths(), "alpha@1");
+  fs::remove_all(own_ / "alpha");
+  EXPECT_EQ(unpin_plugin(paths(), "alpha"), json({{"id", "alpha"}, {"pinned", "1"}}));
+  EXPECT_ERROR(unpin_plugin(paths(), "alpha"), WEFT_NOT_FOUND, "\"alpha\"");
+}
+
+TEST_F(PluginFolder, WritesPinsThatOnlyTheirOwnerCanChange) {
+  const mode_t before = umask(0);
+  install(make());
+  pin_plugin(paths(), "alpha@1");
+  umask(before);
+  EXPECT_EQ(fs::status(own_ / "pins.json").permissions(), fs::perms(0644));
+  EXPECT_EQ(used(), "1.0.0");
 }
 
 TEST_F(PluginFolder, AsksOfSeveralPluginsWhichIsMeant) {
   system_.install("alpha_1.0.0", "alpha", "1.0.0");
   system_.install("beta_1.0.0", "beta", "1.0.0");
-  EXPECT_ERROR(pin_plugin(scan(), "family@1"), WEFT_INVALID_ARGUMENT, "alpha, beta");
-  EXPECT_EQ(pin_plugin(scan(), "beta@1")["id"], "beta");
+  EXPECT_ERROR(pin_plugin(paths(), "family@1"), WEFT_INVALID_ARGUMENT, "alpha, beta");
+  EXPECT_EQ(pin_plugin(paths(), "beta@1")["id"], "beta");
 }
 
 }  // namespace
