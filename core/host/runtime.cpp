@@ -109,7 +109,7 @@ weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str nam
   return guarded(error, [&] {
     host::check_pointer(runtime, "weft_runtime_load", "runtime");
     host::check_pointer(out, "weft_runtime_load", "out");
-    require_size("weft_runtime_load: out", out->struct_size, sizeof(uint64_t) + 1);
+    require_size("weft_runtime_load: out", out->struct_size);
     const auto text = [](weft_str given) { return text_argument("weft_runtime_load", given); };
     const host::LoadedLibrary& library = runtime->load(text(kind), text(name), text(version));
     const weft_loaded loaded = {sizeof(weft_loaded),     library.plugin,           borrow(library.id),

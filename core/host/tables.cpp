@@ -29,7 +29,7 @@ template <typename... Arguments>
 }
 
 void check_size(const char* what, uint64_t found, uint64_t least) {
-  if (found >= least && found <= kLargestStruct) return;
+  if (is_struct_size(found, least)) return;
   refuse(Stage::kTableValidate,
          "its {} says struct_size {}, must be at least {} and at most {}; set it to sizeof", what, found,
          least, kLargestStruct);
@@ -128,7 +128,7 @@ weft_query_reply negotiate(weft_plugin_query_fn query, const weft_query_request&
            error.text.empty() ? "it returned " + status_name(status) + " without a reason" : error.text);
   }
   constexpr uint64_t kNeeded = WEFT_END_OF(weft_query_reply, plugin);
-  if (reply.struct_size < kNeeded || reply.struct_size > kLargestStruct) {
+  if (!is_struct_size(reply.struct_size, kNeeded)) {
     refuse(Stage::kNegotiate,
            "its reply says struct_size {}, must be at least {}; set it to sizeof(weft_query_reply)",
            reply.struct_size, kNeeded);

@@ -140,14 +140,14 @@ const Node* node_at(const weft_model_description* model, uint64_t index) {
 // written beyond its end.
 template <class T>
 bool fill(const weft_model_description* model, const char* name, const T& from, T* out) {
-  if (out != nullptr && out->struct_size > sizeof(uint64_t) && out->struct_size <= kLargestStruct) {
+  if (out != nullptr && is_struct_size(out->struct_size)) {
     fill_out(name, from, out);
     return true;
   }
   const std::string problem =
       out == nullptr
           ? fmt::format("{0}: the {0} to fill is NULL", name)
-          : fmt::format("{0}: struct_size is {1}, must be sizeof(weft_{0})", name, out->struct_size);
+          : fmt::format("{0}: struct_size is {1}; set it to sizeof(weft_{0})", name, out->struct_size);
   add_once(model->recording.problems, problem);
   return false;
 }

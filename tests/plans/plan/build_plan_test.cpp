@@ -245,7 +245,7 @@ TEST(BuildPlan, RefusesCallsThatBreakTheContractOfTheTable) {
         c.on("wpe", "weft.embedding_vocab/1", {{borrow("x"), 77, 0, 0, 0, {nullptr, 0}}});
         EXPECT_EQ(c.plan->divide(nullptr, WEFT_STR("wte"), WEFT_STR("n"), 1, c.error), WEFT_INVALID_ARGUMENT);
       }));
-  EXPECT_TELLS(message, "node: struct_size is 0, must be sizeof(weft_node)");
+  EXPECT_TELLS(message, "node: struct_size is 0; set it to sizeof(weft_node)");
   EXPECT_TELLS(message, "node_param: the node_param to fill is NULL");
   EXPECT_TELLS(message, "tie: the first name has a size, but no data");
   EXPECT_TELLS(message, "divide: the pattern has 1152921504606846976 bytes");
