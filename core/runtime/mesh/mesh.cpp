@@ -29,6 +29,15 @@ const AxisOrder& axes_of(RankOrder order) {
 // Products of sizes stop here, so that they cannot overflow. No job has so many ranks.
 constexpr uint64_t kTooMany = uint64_t{1} << 31;
 
+// Returns the entry of the list. `others` names what the caller knows beside it, for the message.
+uint32_t axis_named(std::string_view name, const char* others) {
+  const auto* const found = std::find(axis::kNames.begin(), axis::kNames.end(), name);
+  if (found == axis::kNames.end())
+    fail(WEFT_NOT_FOUND, "the mesh has no axis \"{}\"; there are {}{}", printable(name, 40), others,
+         fmt::join(axis::kNames, ", "));
+  return static_cast<uint32_t>(found - axis::kNames.begin());
+}
+
 }  // namespace
 
 Mesh::Mesh(const weft_mesh& sizes, const World& world, const std::string& strategy, uint32_t sequence_size,
@@ -70,11 +79,7 @@ Mesh::Mesh(const weft_mesh& sizes, const World& world, const std::string& strate
 Axes Mesh::named(std::string_view name) {
   if (name == "samples") return sample_axes();
   if (name == "everyone") return all_axes();
-  const auto* const found = std::find(axis::kNames.begin(), axis::kNames.end(), name);
-  if (found == axis::kNames.end())
-    fail(WEFT_NOT_FOUND, "the mesh has no axes \"{}\"; there are samples, everyone, {}", printable(name, 40),
-         fmt::join(axis::kNames, ", "));
-  return 1u << (found - axis::kNames.begin());
+  return 1u << axis_named(name, "samples, everyone, ");
 }
 
 std::vector<int> Mesh::leaf_sizes() const {
@@ -190,14 +195,27 @@ weft_strategy_arguments strategy_arguments(std::string_view name, const weft_kv*
 
 namespace {
 
-void fill_axis(const weft_mesh* mesh, uint32_t index, weft_axis* out) {
+void require_axis(uint32_t index) {
   if (index >= axis::kCount)
     fail(WEFT_OUT_OF_RANGE, "the mesh has no axis {}: there are {}", index, uint32_t{axis::kCount});
+}
+
+void fill_axis(const weft_mesh* mesh, uint32_t index, weft_axis* out) {
+  require_axis(index);
   weft_axis axis = {};
   axis.name = borrow(std::string_view(axis::kNames[index]));
   axis.index = index;
   axis.size = mesh->size[index];
   fill_out("weft_axis", axis, out);
+}
+
+void set_size(weft_mesh& mesh, uint32_t index, uint32_t size) {
+  require_axis(index);
+  if (size == 0) fail(WEFT_INVALID_ARGUMENT, "the axis \"{}\" cannot have size 0", axis::kNames[index]);
+  if ((mesh.set_by_host >> index & 1) != 0 && size != mesh.size[index])
+    fail(WEFT_INVALID_ARGUMENT, "the axis \"{}\" cannot have size {}: the host has set it to {}",
+         axis::kNames[index], size, mesh.size[index]);
+  mesh.size[index] = size;
 }
 
 }  // namespace
@@ -210,27 +228,11 @@ const weft_mesh_services* mesh_services() {
                  weft_error* error) { return guarded(error, [&] { fill_axis(mesh, index, out); }); },
       .find =
           [](const weft_mesh* mesh, weft_str name, weft_axis* out, weft_error* error) {
-            return guarded(error, [&] {
-              const auto* const found = std::find(axis::kNames.begin(), axis::kNames.end(), view(name));
-              if (found == axis::kNames.end())
-                fail(WEFT_NOT_FOUND, "the mesh has no axis \"{}\"; there are {}", printable(view(name), 40),
-                     fmt::join(axis::kNames, ", "));
-              fill_axis(mesh, static_cast<uint32_t>(found - axis::kNames.begin()), out);
-            });
+            return guarded(error, [&] { fill_axis(mesh, axis_named(view(name), ""), out); });
           },
-      .set_size =
-          [](weft_mesh* mesh, uint32_t index, uint32_t size, weft_error* error) {
-            return guarded(error, [&] {
-              if (index >= axis::kCount)
-                fail(WEFT_OUT_OF_RANGE, "the mesh has no axis {}: there are {}", index,
-                     uint32_t{axis::kCount});
-              mesh->size[index] = size;
-            });
-          },
-      .ranks_left =
-          [](const weft_mesh* mesh) {
-            return mesh->ranks / (mesh->size[axis::kTensor] * mesh->size[axis::kStages]);
-          }};
+      .set_size = [](weft_mesh* mesh, uint32_t index, uint32_t size,
+                     weft_error* error) { return guarded(error, [&] { set_size(*mesh, index, size); }); },
+      .ranks_left = [](const weft_mesh* mesh) { return mesh->ranks_left; }};
   return &table;
 }
 
@@ -247,20 +249,16 @@ weft_mesh described_mesh(const weft_strategy_api& api, weft_strategy* strategy, 
          "{}: pp_size is {}, but this strategy schedules units itself, so the host cannot run them in stages",
          name, stages);
   weft_mesh mesh;
-  mesh.ranks = ranks;
   mesh.size[axis::kTensor] = tensor_size;
   mesh.size[axis::kStages] = stages;
+  mesh.set_by_host = (tensor_size > 1 ? tensor_axes() : 0) | (stages > 1 ? stage_axes() : 0);
+  mesh.ranks_left = ranks / tensor_size / stages;
   if (api.describe_mesh == nullptr) {
-    mesh.size[axis::kData] = ranks / tensor_size / stages;
+    mesh.size[axis::kData] = mesh.ranks_left;
     return mesh;
   }
   ErrorSink error;
   error.check(api.describe_mesh(strategy, &mesh, error), name);
-  if (stages > 1 && mesh.size[axis::kStages] != stages)
-    fail(WEFT_INTERNAL,
-         "{}: pp_size is {}, but describe_mesh made a pipeline axis of {}; it must keep the size that it is "
-         "given",
-         name, stages, mesh.size[axis::kStages]);
   return mesh;
 }
 

@@ -13,11 +13,12 @@
 #include "weft/strategy.h"
 #include "weft/world.hpp"
 
-// The sizes of the axes, and the number of ranks, while a strategy describes the mesh.
+// The sizes of the axes while a strategy describes the mesh.
 struct weft_mesh {
   weft_mesh() { size.fill(1); }
   std::array<uint32_t, weft::axis::kCount> size{};
-  uint32_t ranks = 1;
+  weft::Axes set_by_host = 0;
+  uint32_t ranks_left = 1;  // for the axes that the host has not set
 };
 
 namespace weft {

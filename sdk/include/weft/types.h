@@ -1,18 +1,23 @@
 /* Types of the values that cross the ABI, and the rules that hold for all of its functions and structs.
  * Enums, bool, long and bit fields never cross it, because their sizes depend on the compiler.
  *
- * Tags of functions, in brackets. Who may call, and when:
- *   [any thread]     any thread, several at once.
- *   [control]        the thread that made the object, while no other call for this job runs. The host calls
- *                    such functions of a plugin from that thread.
- *   [step]           as [control], or inside a hook of the step, on the thread that the host called it on.
- *   [engine]         of hooks: the host calls it on the thread of the autograd engine, which on the CPU is
- * that of [control] and on an accelerator may be another. It never runs two hooks at once. [io] the function
- * may read and write files, and takes as long as they do. What it does with the other ranks: [no collective]
- * nothing. A plugin must not begin a collective in such a function. [may block]      it may begin collectives
- * and wait for them; every rank of the group calls it as often. [blocks]         it waits for other ranks.
- * [collective] and "(collective)": every rank calls it. `since 0.2` names the minor in which a function
- * appeared.
+ * Tags of functions, in brackets. Which thread calls them:
+ *   - [any thread] any thread, several at once.
+ *   - [control] the thread that made the object, while no other call for this job runs. The host calls such
+ *     functions of a plugin from that thread.
+ *   - [step] as [control], or inside a hook of the step, on the thread that the host called the hook on.
+ *   - [engine] hooks that the host calls on the thread of the autograd engine, which is that of [control] on
+ *     the CPU and may be another one on an accelerator. Two hooks never run at once.
+ *   - [io] the function may read and write files, and takes as long as they do.
+ *
+ * How they communicate with the other ranks:
+ *   - [no collective] not at all: a plugin must not begin a collective in such a function.
+ *   - [may block] the function may begin collectives and wait for them. Every rank of the group calls it
+ *     equally often.
+ *   - [blocks] the function waits for other ranks.
+ *   - [collective], or "(collective)" in a sentence: every rank must call the function.
+ *
+ * `since 0.2` names the minor version that added a function.
  *
  * Structs with struct_size. Whoever allocates the struct sets struct_size to the size that it knows: the
  * caller for arguments and for `out` and `inout`, of which the other side fills the members that both know

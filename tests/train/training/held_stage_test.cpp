@@ -55,9 +55,13 @@ WEFT_RANKS_TEST(HeldStage, IsRefusedWhereItCannotBeMade, 4) {
   EXPECT_ERROR(make_stage(world, 4, recorder, R"("blocks": 1)"), WEFT_INVALID_ARGUMENT,
                "ToyModel has 3 units", "pp_size 4", "set pp_size to 3 or less");
   EXPECT_ERROR(make_stage(world, 3, recorder), WEFT_INVALID_ARGUMENT, "pp_size is 3", "the 4 ranks");
-  recorder.describe_mesh = [](weft_mesh* mesh) { mesh->size[axis::kStages] = 1; };
-  EXPECT_ERROR(make_training(world, make_toy(), recorder, in_stages(2)), WEFT_INTERNAL, "describe_mesh",
-               "axis of 1");
+  for (const uint32_t size : {0U, 1U}) {
+    recorder.describe_mesh = [size](weft_mesh* mesh) {
+      call([&](weft_error* e) { return mesh_services()->set_size(mesh, axis::kStages, size, e); });
+    };
+    EXPECT_ERROR(make_training(world, make_toy(), recorder, in_stages(2)), WEFT_INVALID_ARGUMENT, "the axis",
+                 "cannot have size " + std::to_string(size));
+  }
   recorder.run_step = [](weft_step*) {};
   EXPECT_ERROR(make_stage(world, 2, recorder), WEFT_UNIMPLEMENTED, "pp_size is 2", "schedules units");
 }

@@ -3,16 +3,15 @@
  * The host has a list of axes; later hosts have more. Bit i of a set of axes (weft_param_info::gradient_axes,
  * weft_shard::partition_axes) stands for entry i of the list. A plugin looks axes up by name, once.
  *
- *   "data"       ranks that train on different samples. Ranks that split the positions of sequences are among
- *                them, and among "replica".
- *   "replica"    data-parallel too, outside "data": parameters are sharded over "data" and replicated over
- *                "replica"
- *   "experts"    data-parallel too, inside "data": its ranks hold different experts
- *   "stages"     pipeline stages
- *   "tensor"     ranks that split the same layers. It varies fastest from rank to rank. It may be laid out as
- *                "tensor.depth" x "tensor.row" x "tensor.column", the last of which varies fastest: the
- * product of their sizes is that of "tensor", which in a set stands for all three. They are 1 if it has no
- * such layout. */
+ *   - "data" ranks that train on different samples. Ranks that split the positions of sequences are among
+ *     them, and among "replica".
+ *   - "replica" data-parallel too, outside "data": parameters are sharded over "data" and replicated over
+ *     "replica".
+ *   - "experts" data-parallel too, inside "data": its ranks hold different experts.
+ *   - "stages" pipeline stages.
+ *   - "tensor" ranks that split the same layers. It varies fastest from rank to rank. It may be laid out as
+ *     "tensor.depth" x "tensor.row" x "tensor.column", the last of which varies fastest. The product of their
+ *     sizes is that of "tensor", which in a set stands for all three; without such a layout they are 1. */
 #ifndef WEFT_MESH_H
 #define WEFT_MESH_H
 
@@ -43,10 +42,11 @@ typedef struct weft_mesh_services {
   weft_status (*axis)(const weft_mesh* mesh, uint32_t index, weft_axis* out, weft_error* error);
   /* Fills `out` for the axis of this name. Errors: NOT_FOUND, with the names that there are. */
   weft_status (*find)(const weft_mesh* mesh, weft_str name, weft_axis* out, weft_error* error);
-  /* Sets the size of an axis. Errors: OUT_OF_RANGE for an entry that is not there. */
+  /* Sets the size of an axis. Errors: OUT_OF_RANGE for an entry that is not there; INVALID_ARGUMENT for the
+   * size 0, and for another size than the host has given the axis (ranks_left). */
   weft_status (*set_size)(weft_mesh* mesh, uint32_t index, uint32_t size, weft_error* error);
-  /* Returns how many ranks the axes that the host has set leave for the others: those of the tensor and of
-   * the pipeline axis, and of every axis that a later host sets. */
+  /* Returns how many ranks are left for the other axes: all ranks, divided by the sizes of the axes that the
+   * host has set (tensor and pipeline stages; later hosts may set more). set_size does not change it. */
   uint32_t (*ranks_left)(const weft_mesh* mesh);
 } weft_mesh_services;
 

@@ -75,13 +75,12 @@ typedef struct weft_pass {
 } weft_pass;
 
 /* Why the host asks for the shards, or has written them. */
-#define WEFT_REASON_START 0      /* after configure */
-#define WEFT_REASON_UPDATE 1     /* an update of the optimizer */
-#define WEFT_REASON_LOAD 2       /* values come from a checkpoint */
-#define WEFT_REASON_SAVE 3       /* values go to a checkpoint or to the caller */
-#define WEFT_REASON_TAKE_OVER 4  /* values pass between two strategies of one job */
-#define WEFT_REASON_EVALUATION 5 /* other values take the place of the trained ones for a while */
-#define WEFT_REASON_CHECK 6      /* the host compares */
+#define WEFT_REASON_START 0     /* after configure */
+#define WEFT_REASON_UPDATE 1    /* an update of the optimizer */
+#define WEFT_REASON_LOAD 2      /* values come from a checkpoint */
+#define WEFT_REASON_SAVE 3      /* values go to a checkpoint or to the caller */
+#define WEFT_REASON_TAKE_OVER 4 /* values pass between two strategies of one job */
+#define WEFT_REASON_CHECK 5     /* the host compares */
 
 /* One record of publish: elements [begin, begin + count) of this rank's flattened part of one parameter. */
 #define WEFT_SHARD_COPY 1 /* flag: a duplicate of a tied parameter, which another shard has already */
