@@ -42,7 +42,7 @@ class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
     param_->touched = true;
     if (param_->across_stages) return;  // Hooks::backward calls it with the sum over the stages
     Strategy& strategy = param_->bindings->strategy();
-    strategy.hook(strategy.api().gradient_ready, param_);
+    strategy.hook<&weft_strategy_api::gradient_ready>(param_);
   }
 
  private:
@@ -81,7 +81,7 @@ void Bindings::start(const MakePlan& make_plan) {
     mark_recomputed();
     apply_plan(make_plan);
     keep_stage();
-    strategy_->call(strategy_->api().configure, static_cast<weft_training*>(this));
+    strategy_->call<&weft_strategy_api::configure>(static_cast<weft_training*>(this));
     check_bound();
     check_published();
   } catch (...) {
@@ -231,7 +231,7 @@ void Bindings::bind(weft_param& param, const at::Tensor& storage) {
 
 void Bindings::values_changed(uint32_t reason) {
   if (strategy_->api().values_changed == nullptr) return;
-  strategy_->guarded([&] { strategy_->call(strategy_->api().values_changed, reason); });
+  strategy_->guarded([&] { strategy_->call<&weft_strategy_api::values_changed>(reason); });
 }
 
 void Bindings::values_written(uint32_t reason, const std::vector<Shard>& shards) {
@@ -260,7 +260,7 @@ weft_pass Bindings::pass(uint32_t purpose, uint32_t micro, size_t num_micros, bo
 
 void Bindings::zero_gradients() {
   ++zeroings_;
-  strategy_->guarded([&] { strategy_->call(strategy_->api().zero_gradients); });
+  strategy_->guarded([&] { strategy_->call<&weft_strategy_api::zero_gradients>(); });
   shared_gradients_.zero();
   take_touched();  // forget which parameters those gradients belonged to
 }

@@ -30,7 +30,7 @@ std::shared_ptr<ForwardRecord> Hooks::make_pending_record() {
 void Hooks::forward(weft_unit& unit, State& state, const weft_pass& pass,
                     const std::shared_ptr<ForwardRecord>& record, const Run& run) {
   const bool calls = !strategy_.keeps_hooks();
-  if (calls) strategy_.call(strategy_.api().before_forward, &unit, &pass);
+  if (calls) strategy_.call<&weft_strategy_api::before_forward>(&unit, &pass);
   const bool bounded = record != nullptr && at::GradMode::is_enabled();
   size_t entry = 0;
   if (bounded) {
@@ -43,7 +43,7 @@ void Hooks::forward(weft_unit& unit, State& state, const weft_pass& pass,
   if (bounded)
     insert_boundary(
         state, UnitSide::kAfter, record.get(), [record, entry] { record->before_backward(entry); }, more);
-  if (calls) strategy_.call(strategy_.api().after_forward, &unit, &pass);
+  if (calls) strategy_.call<&weft_strategy_api::after_forward>(&unit, &pass);
 }
 
 void Hooks::backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
@@ -65,7 +65,7 @@ void Hooks::enclose(const weft_pass& pass, const std::function<void()>& run,
   strategy_.disturb();  // because gradients change from here on
   const bool calls = !strategy_.keeps_hooks();
   strategy_.begin_pass(pass);
-  if (calls) strategy_.call(strategy_.api().begin_backward, &pass);
+  if (calls) strategy_.call<&weft_strategy_api::begin_backward>(&pass);
   in_backward_ = true;
   const auto leave = c10::make_scope_exit([this]() noexcept { in_backward_ = false; });
   shared_gradients_.begin();
@@ -75,14 +75,14 @@ void Hooks::enclose(const weft_pass& pass, const std::function<void()>& run,
   if (!calls) return;
   if (pass.synchronise != 0)
     for (weft_param* param : shared_gradients_.complete())
-      strategy_.call(strategy_.api().gradient_ready, param, &pass);
-  strategy_.call(strategy_.api().end_backward, &pass);
+      strategy_.call<&weft_strategy_api::gradient_ready>(param, &pass);
+  strategy_.call<&weft_strategy_api::end_backward>(&pass);
 }
 
 void Hooks::before_graph(const std::vector<std::unique_ptr<weft_unit>>& units, const weft_pass& pass) {
   for (const auto& unit : units) {
-    strategy_.call(strategy_.api().before_forward, unit.get(), &pass);
-    strategy_.call(strategy_.api().after_forward, unit.get(), &pass);
+    strategy_.call<&weft_strategy_api::before_forward>(unit.get(), &pass);
+    strategy_.call<&weft_strategy_api::after_forward>(unit.get(), &pass);
   }
 }
 
@@ -90,10 +90,10 @@ void Hooks::run_graph(const weft_pass& pass, const std::function<void()>& launch
                       const Strategy::KeptHooks& after) {
   strategy_.disturb();  // because gradients change from here on
   strategy_.begin_pass(pass);
-  strategy_.call(strategy_.api().begin_backward, &pass);
+  strategy_.call<&weft_strategy_api::begin_backward>(&pass);
   launch();
   for (const auto& hook : after) hook();
-  strategy_.call(strategy_.api().end_backward, &pass);
+  strategy_.call<&weft_strategy_api::end_backward>(&pass);
 }
 
 void Hooks::before_backward(weft_unit& unit) {
@@ -101,11 +101,11 @@ void Hooks::before_backward(weft_unit& unit) {
   if (trace::on())
     unit_of_trace_ = trace::begin("backward " + unit.unit->name(), "unit",
                                   pass.num_micros > 0 ? static_cast<int64_t>(pass.micro) : -1);
-  strategy_.hook(strategy_.api().before_backward, &unit, unit.recompute);
+  strategy_.hook<&weft_strategy_api::before_backward>(&unit, unit.recompute);
 }
 
 void Hooks::after_backward(weft_unit& unit) {
-  strategy_.hook(strategy_.api().after_backward, &unit);
+  strategy_.hook<&weft_strategy_api::after_backward>(&unit);
   if (unit_of_trace_) trace::finish(*std::exchange(unit_of_trace_, std::nullopt));
 }
 

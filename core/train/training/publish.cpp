@@ -91,7 +91,7 @@ void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor
 std::vector<Shard> Bindings::publish(uint32_t reason) {
   strategy_->check_alive();
   weft_shard_sink sink{this, {}};
-  strategy_->call(strategy_->api().publish, reason, &sink);
+  strategy_->call<&weft_strategy_api::publish>(reason, &sink);
   check_ranges(sink.shards);
   memory::finish_transfers();
   return std::move(sink.shards);

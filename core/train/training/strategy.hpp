@@ -14,6 +14,30 @@
 
 namespace weft {
 
+// A function of a strategy: its name for messages, and whether it may begin collectives.
+struct StrategyFunction {
+  const char* name;
+  bool may_communicate;
+};
+template <auto kSlot>
+inline constexpr StrategyFunction kFunctionOf = {};
+#define WEFT_STRATEGY_FUNCTION(slot, may_communicate) \
+  template <>                                         \
+  inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::slot> = {#slot, may_communicate}
+WEFT_STRATEGY_FUNCTION(configure, true);
+WEFT_STRATEGY_FUNCTION(before_forward, true);
+WEFT_STRATEGY_FUNCTION(after_forward, true);
+WEFT_STRATEGY_FUNCTION(begin_backward, true);
+WEFT_STRATEGY_FUNCTION(before_backward, true);
+WEFT_STRATEGY_FUNCTION(gradient_ready, true);
+WEFT_STRATEGY_FUNCTION(after_backward, true);
+WEFT_STRATEGY_FUNCTION(end_backward, true);
+WEFT_STRATEGY_FUNCTION(run_step, true);
+WEFT_STRATEGY_FUNCTION(values_changed, true);
+WEFT_STRATEGY_FUNCTION(publish, false);
+WEFT_STRATEGY_FUNCTION(zero_gradients, false);
+#undef WEFT_STRATEGY_FUNCTION
+
 class Strategy {
  public:
   // Creates the strategy. `api` lives as long as the process. Throws the error that `create` returns.
@@ -27,15 +51,17 @@ class Strategy {
 
   // Calls a function of the table and throws the error that it returns. Does nothing if the slot is null,
   // because the strategy does not subscribe to it.
-  template <class Slot, class... Arguments>
-  void call(Slot slot, Arguments... arguments) {
-    if (slot == nullptr) return;
+  template <auto kSlot, class... Arguments>
+  void call(Arguments... arguments) {
+    constexpr StrategyFunction kFunction = kFunctionOf<kSlot>;
+    static_assert(kFunction.name != nullptr, "name the function above");
+    if (api_->*kSlot == nullptr) return;
     disturbed_ = true;
     ErrorSink error;
     weft_status status = WEFT_OK;
     {
-      const PluginCall here = call_of(reinterpret_cast<const void*>(slot));
-      status = slot(handle_, arguments..., error);
+      const PluginCall here(name_, kFunction.name, kFunction.may_communicate);
+      status = (api_->*kSlot)(handle_, arguments..., error);
     }
     if (checks_contract()) throw_broken_contract();
     error.check(status, name_);
@@ -47,13 +73,13 @@ class Strategy {
   void begin_pass(const weft_pass& pass) { pass_ = pass; }
   const weft_pass& pass() const { return pass_; }
   // Calls a backward hook, or puts the call off while keep_hooks() is in effect.
-  template <class Slot, class Argument>
-  void hook(Slot slot, Argument* argument, bool recomputes = false) {
-    if (slot == nullptr) return;
-    const auto now = [this, slot, argument, recomputes] {
+  template <auto kSlot, class Argument>
+  void hook(Argument* argument, bool recomputes = false) {
+    if (api_->*kSlot == nullptr) return;
+    const auto now = [this, argument, recomputes] {
       weft_pass pass = pass_;
       pass.recomputes = recomputes;
-      call(slot, argument, &pass);
+      call<kSlot>(argument, &pass);
     };
     if (kept_ == nullptr) return now();
     kept_->push_back(now);
@@ -85,8 +111,6 @@ class Strategy {
   void check_alive() const;
 
  private:
-  PluginCall call_of(const void* slot) const;
-
   const weft_strategy_api* api_;
   std::string name_;
   weft_strategy* handle_ = nullptr;

@@ -79,7 +79,7 @@ std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& st
 void Training::drive(weft_step& step) {
   const trace::InPhase forward(trace::Phase::kForward);  // up to backward, which weft_step marks
   if (bindings_.strategy().api().run_step != nullptr) {
-    bindings_.strategy().call(bindings_.strategy().api().run_step, &step);
+    bindings_.strategy().call<&weft_strategy_api::run_step>(&step);
     check_driven(step);
     return;
   }
