@@ -4,8 +4,8 @@
 
 #include <atomic>
 #include <exception>
-#include <map>
 #include <mutex>
+#include <set>
 
 #include "base/text.hpp"
 #include "comm/group.hpp"
@@ -35,7 +35,7 @@ std::string begun_by(const Communicator::Group& group, int rank, uint32_t number
 
 struct Running {
   std::mutex mutex;
-  std::map<const InProgress*, std::string> all;
+  std::set<const InProgress*> all;
 };
 
 Running& running() {
@@ -56,7 +56,7 @@ std::terminate_handler handler_before = nullptr;
   std::string names;
   {
     const std::lock_guard lock(running().mutex);
-    for (const auto& [work, what] : running().all) names += (names.empty() ? "" : "; ") + what;
+    for (const InProgress* work : running().all) names += (names.empty() ? "" : "; ") + work->text();
   }
   if (const std::string broken = take_broken_contract(); !broken.empty())
     launch::end_with_failure(WEFT_FAILED_PRECONDITION, broken);
@@ -78,8 +78,12 @@ CollectiveCheck::~CollectiveCheck() {
   --checks;
 }
 
-void compare_collective(const Communicator::Group& group, uint32_t number, const std::string& what) {
+void compare_collective(const Communicator::Group& group, uint32_t number, const std::string& operation,
+                        int64_t bytes) {
   if ((checks == 0 && !checks_contract()) || PluginCall::of_thread() == nullptr) return;
+  // Ranks may give one another parts of different sizes in an all_to_all.
+  const std::string what =
+      operation == "all_to_all" ? operation : fmt::format("{} of {} bytes", operation, bytes);
   group.rendezvous->store->set(key_of(group, group.rank, number), fmt::format("{} {}", number, what));
   const int size = group.size(), before = (group.rank + size - 1) % size, after = (group.rank + 1) % size;
   for (const int rank : {before, after}) {
@@ -91,14 +95,20 @@ void compare_collective(const Communicator::Group& group, uint32_t number, const
   }
 }
 
-InProgress::InProgress(std::string what) {
+InProgress::InProgress(const Communicator::Group& group, const std::string& operation, int64_t bytes)
+    : group_(group), operation_(operation), bytes_(bytes), caller_(PluginCall::text_of_thread()) {
   const std::lock_guard lock(running().mutex);
-  running().all.emplace(this, std::move(what));
+  running().all.insert(this);
 }
 
 InProgress::~InProgress() {
   const std::lock_guard lock(running().mutex);
   running().all.erase(this);
+}
+
+std::string InProgress::text() const {
+  return fmt::format("{}{}{}: {} of {} bytes", caller_, caller_.empty() ? "" : ": ", group_.who(), operation_,
+                     bytes_);
 }
 
 void name_collectives_at_the_end() {

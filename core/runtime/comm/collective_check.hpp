@@ -21,14 +21,25 @@ class CollectiveCheck {
 
 // Throws INTERNAL if a rank beside this one has begun another collective as number `number` of the group. Of
 // two ranks, the later one finds it. Does nothing unless collectives are compared.
-void compare_collective(const Communicator::Group& group, uint32_t number, const std::string& what);
+void compare_collective(const Communicator::Group& group, uint32_t number, const std::string& operation,
+                        int64_t bytes);
 
-// Keeps a collective among those that are in progress, for as long as it lives.
+// Keeps a collective among those that are in progress, for as long as it lives. `group` and `operation` must
+// outlive it.
 class InProgress {
  public:
-  explicit InProgress(std::string what);
+  InProgress(const Communicator::Group& group, const std::string& operation, int64_t bytes);
   ~InProgress();
   InProgress(const InProgress&) = delete;
+
+  // Returns "NAME: in FUNCTION: communicator "all": rank 0 of 2: all_reduce of 4096 bytes".
+  std::string text() const;
+
+ private:
+  const Communicator::Group& group_;
+  const std::string& operation_;
+  const int64_t bytes_;
+  const std::string caller_;  // of a plugin; empty: none
 };
 
 // From now on, where a thread of Gloo ends the process because a message has another size than its collective

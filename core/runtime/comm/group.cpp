@@ -14,7 +14,6 @@
 #include "base/text.hpp"
 #include "comm/staged_backend.hpp"
 #include "device/tensors.hpp"
-#include "plugin_call.hpp"
 #include "trace/phases.hpp"
 
 namespace weft {
@@ -158,15 +157,9 @@ Work Communicator::Group::issue(const std::string& operation, int64_t bytes,
     pending->traced = trace::begin(fmt::format("{} in \"{}\"", operation, name), "communication", -1, bytes);
     pending->traced->in_background = true;
   }
-  const std::string caller = PluginCall::text_of_thread();
-  pending->in_progress.emplace(
-      fmt::format("{}{}{}: {} of {} bytes", caller, caller.empty() ? "" : ": ", who(), operation, bytes));
+  pending->in_progress.emplace(*self, pending->operation, bytes);
   const std::lock_guard lock(issuing);
-  // Ranks may give one another parts of different sizes in an all_to_all.
-  if (!is_message)
-    comm::compare_collective(
-        *this, begun++,
-        operation == "all_to_all" ? operation : fmt::format("{} of {} bytes", operation, bytes));
+  if (!is_message) comm::compare_collective(*this, begun++, operation, bytes);
   const BlockSignals in_new_threads;  // and so that a write to a peer that has ended fails without SIGPIPE
   try {
     start(*pending);
