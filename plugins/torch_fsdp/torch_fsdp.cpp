@@ -62,7 +62,6 @@ class FullyShardedDataParallel final : public Strategy {
       if (shard->last == wrap && !needed) shard->flat.release();
   }
 
-  void begin_backward(const Pass& pass) override { synchronise_ = pass.synchronise; }
   void before_backward(Unit unit, const Pass&) override {
     const size_t wrap = wrap_of_[unit.index()];
     gather(wrap);
@@ -71,15 +70,15 @@ class FullyShardedDataParallel final : public Strategy {
   void gradient_ready(Parameter parameter, const Pass&) override {
     shard_of_.at(parameter.get())->flat.collect(parameter);
   }
-  void after_backward(Unit unit, const Pass&) override {
+  void after_backward(Unit unit, const Pass& pass) override {
     const size_t wrap = wrap_of_[unit.index()];
     if (unit.index() != wraps_[wrap].first) return;
     // SHARD_GRAD_OP keeps gathered parameters between backwards under no_sync, too.
-    const bool release = synchronise_ || settings_.reshard_after_forward();
+    const bool release = pass.synchronise || settings_.reshard_after_forward();
     for (Shard* shard : wraps_[wrap].shards)
       if (shard->first == wrap && release) shard->flat.release();
     if (settings_.backward == Prefetch::kAfter) prefetch(wrap, -1);
-    if (!synchronise_) return;
+    if (!pass.synchronise) return;
     for (Shard* shard : wraps_[wrap].shards)
       if (shard->first == wrap && !shard->flat.frozen()) reduce(*shard);
   }
@@ -225,7 +224,6 @@ class FullyShardedDataParallel final : public Strategy {
   std::vector<Wrap> wraps_;
   std::vector<size_t> wrap_of_;  // by unit
   std::map<weft_param*, Shard*> shard_of_;
-  bool synchronise_ = true;
   Shard *scattering_ = nullptr, *replicating_ = nullptr;
 };
 
