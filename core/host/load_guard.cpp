@@ -71,9 +71,10 @@ struct LoadGuard::Watch {
       if (done_ || Clock::now() < end_) continue;
       launch::end_with_failure(
           WEFT_DEADLINE_EXCEEDED,
-          fmt::format("{}: {} has not ended within {} (--timeout, or the timeout of launch); repair the "
-                      "plugin, or leave it out with WEFT_PLUGIN_DISABLE",
-                      library_, stage_, seconds_text(limit_)));
+          fmt::format(
+              "{}: {} has not ended within {}; repair the plugin, or leave it out with "
+              "WEFT_PLUGIN_DISABLE. The limit is the timeout of the job (--timeout, launch), or 30 min",
+              library_, stage_, seconds_text(limit_)));
     }
   }
 

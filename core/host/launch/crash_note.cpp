@@ -9,7 +9,6 @@
 #include <cstring>
 #include <iterator>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "base/signals.hpp"
@@ -26,7 +25,8 @@ thread_local const char* text_of_thread = nullptr;
 struct Handlers {
   std::mutex mutex;
   int num_notes = 0;
-  std::array<std::optional<struct sigaction>, std::size(kCrashSignals)> before = {};  // where ours are set
+  std::array<struct sigaction, std::size(kCrashSignals)> before =
+      {};  // the default action where it is unknown
 };
 
 Handlers& handlers() {
@@ -52,7 +52,7 @@ void on_crash(int number, siginfo_t* info, void*) {
   const int error = errno;
   if (text_of_thread != nullptr) report(text_of_thread, number);
   const auto* const place = std::find(std::begin(kCrashSignals), std::end(kCrashSignals), number);
-  sigaction(number, &*handlers().before[place - std::begin(kCrashSignals)], nullptr);
+  sigaction(number, &handlers().before[place - std::begin(kCrashSignals)], nullptr);
   // An instruction that faults does it again after this; other signals must be sent again.
   const bool faults = number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
   if (!faults || info->si_code <= 0) raise(number);
@@ -68,21 +68,18 @@ bool is_handled_here(int number) {
 
 void begin_handlers(Handlers& all) {
   for (size_t i = 0; i < std::size(kCrashSignals); ++i) {
-    all.before[i].reset();
-    if (is_ignored(kCrashSignals[i])) continue;
+    // Someone who had saved our handler may have set it again after the last note: it must not follow itself.
+    if (is_ignored(kCrashSignals[i]) || is_handled_here(kCrashSignals[i])) continue;
     struct sigaction action {};
     action.sa_sigaction = &on_crash;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigaction(kCrashSignals[i], nullptr, &all.before[i].emplace());
-    sigaction(kCrashSignals[i], &action, nullptr);
+    sigaction(kCrashSignals[i], &action, &all.before[i]);
   }
 }
 
 void end_handlers(const Handlers& all) {
-  for (size_t i = 0; i < std::size(kCrashSignals); ++i) {
-    if (all.before[i] && is_handled_here(kCrashSignals[i]))
-      sigaction(kCrashSignals[i], &*all.before[i], nullptr);
-  }
+  for (size_t i = 0; i < std::size(kCrashSignals); ++i)
+    if (is_handled_here(kCrashSignals[i])) sigaction(kCrashSignals[i], &all.before[i], nullptr);
 }
 
 // Gives this thread an alternate stack. Returns its memory; null if the thread has one.

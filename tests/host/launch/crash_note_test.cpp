@@ -52,6 +52,23 @@ TEST(CrashNoteDeathTest, IsThatOfTheThreadThatCrashes) {
       testing::KilledBySignal(SIGTRAP), "^$");
 }
 
+// As a library does that keeps the handler which it found, and sets it again when it is done.
+TEST(CrashNoteDeathTest, EndsTheProcessAlsoWhereItsHandlerWasSetAgain) {
+  EXPECT_EXIT(
+      {
+        signal(SIGFPE, SIG_DFL);
+        struct sigaction found {};
+        {
+          const CrashNote note("format alpha crashed");
+          found = action_of(SIGFPE);
+        }
+        sigaction(SIGFPE, &found, nullptr);
+        const CrashNote note("format beta crashed");
+        raise(SIGFPE);
+      },
+      testing::KilledBySignal(SIGFPE), "^weft: format beta crashed \\(SIGFPE\\)\n$");
+}
+
 TEST(CrashNote, LeavesIgnoredSignalsAlone) {
   const struct sigaction before = action_of(SIGTRAP);
   signal(SIGTRAP, SIG_IGN);
