@@ -10,18 +10,19 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/descriptor.hpp"
 #include "base/environment.hpp"
+#include "base/error_sink.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "engine_verb.hpp"
 #include "host/command.h"
+#include "host/loading.h"
 #include "host/signals.h"
 #include "option_words.hpp"
 #include "verbs.hpp"
@@ -52,11 +53,10 @@ class Child {
   Child(const Flags& flags, int events) : flags_(flags), events_(events) {}
 
   void run() try {
-    call([&](weft_error* error) {
-      return weft_plugins_validate(
-          borrow(flags_.file),
-          [](void* child, weft_str event) { static_cast<Child*>(child)->take(view(event)); }, this, error);
-    });
+    ErrorSink error;
+    error.check(weft_plugins_validate(
+        borrow(flags_.file),
+        [](void* child, weft_str event) { static_cast<Child*>(child)->take(view(event)); }, this, error));
     for (const json& library : flags_.interface_only ? std::vector<json>() : passed_) run_suite(library);
     write_line(events_, {{"end", true}});
   } catch (const Error& error) {
@@ -64,13 +64,6 @@ class Child {
   }
 
  private:
-  static void call(const std::function<weft_status(weft_error*)>& function) {
-    const std::unique_ptr<weft_error, decltype(&weft_error_destroy)> error(weft_error_create(),
-                                                                           weft_error_destroy);
-    const weft_status status = function(error.get());
-    if (status != WEFT_OK) throw Error(status, std::string(view(weft_error_text(error.get()))));
-  }
-
   void take(std::string_view text) {
     const json event = json::parse(text);
     write_line(events_, event);
@@ -88,9 +81,8 @@ class Child {
             {{"library", library}, {"options", flags_.options}, {"model", flags_.model}, {"events", events_}})
             .dump();
     int32_t code = 0;
-    call([&](weft_error* error) {
-      return weft_command(WEFT_STR("plugins validate"), borrow(arguments), &code, error);
-    });
+    ErrorSink error;
+    error.check(weft_command(WEFT_STR("plugins validate"), borrow(arguments), &code, error));
   }
 
   const Flags& flags_;
@@ -227,6 +219,9 @@ void validate(const Flags& flags) {
   const std::chrono::milliseconds time = milliseconds("--timeout", flags.timeout);
   for (const std::string& word : flags.options) require_utf8("-o", word);
   require_utf8("--model", flags.model);
+  if (flags.interface_only && (!flags.options.empty() || !flags.model.empty()))
+    throw UsageError(fmt::format("{} is given, but --interface-only leaves out the checks that need it",
+                                 flags.options.empty() ? "--model" : "-o"));
   weft_signals_end();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -238,6 +233,7 @@ void validate(const Flags& flags) {
   if (child == 0) {
     read_end.reset();
     set_environment_default("WEFT_LOG", "warning");
+    weft_limit_loading(time.count());
     Child(flags, write_end.get()).run();
     throw Exit{0};
   }

@@ -30,16 +30,14 @@ void search_in(const std::string& root) {
   use_plugin_runtime(runtime);
 }
 
-// Returns why a user who names the plugin would not get this library, or "".
+// Returns why a user who names the plugin and its version would not get this library, or "".
 std::string other_library(const weft_loaded& loaded, const std::string& kind, const std::string& name,
                           const std::string& file) {
   std::error_code ignored;
   const std::string found(view(loaded.path));
   if (std::filesystem::equivalent(found, file, ignored)) return "";
-  return fmt::format(
-      "{} \"{}\" is found in {}; install this library under its own id and version, or leave "
-      "the other one out with WEFT_PLUGIN_DISABLE",
-      kind, name, found);
+  return fmt::format("{} \"{}\" of this version is found in {}; give this library another version", kind,
+                     name, found);
 }
 
 // Reads KEY=VALUE by the options that the plugin's manifest declares.
@@ -56,10 +54,17 @@ std::string options_of(const weft_loaded& loaded, const std::vector<std::string>
 // which may be empty, and the descriptor "events".
 int validate(const json& arguments) {
   const json& library = arguments.at("library");
-  const std::string kind = library.at("kind"), file = library.at("file");
-  if (!contract::has_suite(kind)) return 0;
-  const int fd = arguments.at("events").get<int>();
+  const std::string kind = library.at("kind"), file = library.at("file"), version = library.at("version");
   const auto words = arguments.at("options").get<std::vector<std::string>>();
+  const std::string model = arguments.at("model");
+  if (!contract::has_suite(kind)) {
+    if (!words.empty() || !model.empty())
+      fail(WEFT_INVALID_ARGUMENT,
+           "{} is given, but for plugins of kind {} only the checks for all plugins run",
+           words.empty() ? "--model" : "-o", kind);
+    return 0;
+  }
+  const int fd = arguments.at("events").get<int>();
   const auto names = library.at("provides").get<std::vector<std::string>>();
   search_in(library.at("root"));
   for (const std::string& name : names) {
@@ -68,10 +73,11 @@ int validate(const json& arguments) {
       write_event(
           fd, {{"check", {{"name", prefix + check.name}, {"passed", check.passed}, {"text", check.text}}}});
     };
-    const weft_loaded loaded = load_plugin(kind, name);
+    // This version, whatever is newer or pinned. It is then the one that the checks get by the name alone.
+    const weft_loaded loaded = load_plugin(kind, fmt::format("{}@={}", name, version));
     const std::string other = other_library(loaded, kind, name, file);
     tell({"is found by its name", other.empty(), other});
-    if (other.empty()) contract::check({kind, name, options_of(loaded, words), arguments.at("model")}, tell);
+    if (other.empty()) contract::check({kind, name, options_of(loaded, words), model}, tell);
   }
   return 0;
 }
