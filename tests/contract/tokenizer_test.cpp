@@ -49,6 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{"WritesBackwards", "further ids only append to the text"},
                     Mistake{"FindsTheNext", "a spelling is found under its id"},
                     Mistake{"EncodesNothing", "texts have ids"},
+                    Mistake{"RefusesEveryText", "texts have ids"},
                     Mistake{"SharesABuffer", "several threads get the same ids"}),
     [](const testing::TestParamInfo<Mistake>& info) { return info.param.class_name; });
 

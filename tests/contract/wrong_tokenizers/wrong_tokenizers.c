@@ -75,6 +75,10 @@ static weft_status encodes_nothing(const weft_folder_tokenizer* tokenizer, weft_
                                    const weft_id_sink* ids, weft_error* error) {
   return WEFT_OK;
 }
+static weft_status refuses_every_text(const weft_folder_tokenizer* tokenizer, weft_str text, uint32_t special,
+                                      const weft_id_sink* ids, weft_error* error) {
+  return WEFT_INVALID_ARGUMENT;
+}
 static weft_status shares_a_buffer(const weft_folder_tokenizer* tokenizer, weft_str text, uint32_t special,
                                    const weft_id_sink* ids, weft_error* error) {
   static char buffer[4096];
@@ -104,6 +108,7 @@ CLASS(marking, marks_text, decode, find)
 CLASS(backwards, encode, writes_backwards, find)
 CLASS(finding, encode, decode, finds_the_next)
 CLASS(empty, encodes_nothing, decode, find)
+CLASS(refusing, refuses_every_text, decode, find)
 CLASS(sharing, shares_a_buffer, decode, find)
 
 static int is(weft_str name, const char* other) {
@@ -111,14 +116,15 @@ static int is(weft_str name, const char* other) {
 }
 
 static const weft_tokenizer_class* find_class(const weft_tokenizer_factory* factory, weft_str name) {
-  return is(name, "RightBytes")        ? &right_bytes
-         : is(name, "CountsCalls")     ? &counting
-         : is(name, "MarksText")       ? &marking
-         : is(name, "WritesBackwards") ? &backwards
-         : is(name, "FindsTheNext")    ? &finding
-         : is(name, "EncodesNothing")  ? &empty
-         : is(name, "SharesABuffer")   ? &sharing
-                                       : NULL;
+  return is(name, "RightBytes")         ? &right_bytes
+         : is(name, "CountsCalls")      ? &counting
+         : is(name, "MarksText")        ? &marking
+         : is(name, "WritesBackwards")  ? &backwards
+         : is(name, "FindsTheNext")     ? &finding
+         : is(name, "EncodesNothing")   ? &empty
+         : is(name, "RefusesEveryText") ? &refusing
+         : is(name, "SharesABuffer")    ? &sharing
+                                        : NULL;
 }
 
 static const weft_tokenizer_factory factory = {sizeof(weft_tokenizer_factory), find_class};
