@@ -3,7 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include "base/text.hpp"
+#include "contract/checkpoint_io.hpp"
 #include "contract/model.hpp"
+#include "contract/operation.hpp"
 #include "contract/policy.hpp"
 #include "contract/strategy.hpp"
 #include "contract/tokenizer.hpp"
@@ -20,10 +22,16 @@ struct Suite {
 };
 
 constexpr Suite kSuites[] = {
+    {"checkpoint_io", true, false,
+     [](const Subject& subject, const Tell& tell) {
+       check_checkpoint_io(subject.name, subject.options, tell);
+     }},
     {"strategy", true, false,
      [](const Subject& subject, const Tell& tell) { check_strategy(subject.name, subject.options, tell); }},
     {"shard_policy", false, true,
      [](const Subject& subject, const Tell& tell) { check_policy(subject.name, subject.model, tell); }},
+    {"operation", false, true,
+     [](const Subject& subject, const Tell& tell) { check_operation(subject.name, subject.model, tell); }},
     {"model", false, true,
      [](const Subject& subject, const Tell& tell) { check_model(subject.name, subject.model, tell); }},
     {"tokenizer", false, true,

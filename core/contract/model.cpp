@@ -3,8 +3,11 @@
 #include <ATen/ops/randn.h>
 
 #include <cmath>
+#include <optional>
 
 #include "base/text.hpp"
+#include "contract/one_rank.hpp"
+#include "contract/ranks.hpp"
 #include "contract/tensors.hpp"
 #include "device/random.hpp"
 #include "device/tensors.hpp"
@@ -36,18 +39,36 @@ void move(Bindings& bindings, const std::string& name, const at::Tensor& directi
   bindings.values_written(WEFT_REASON_LOAD, shards);
 }
 
+Job boost(Model model, const Sample& sample, const nlohmann::json& given = nlohmann::json::object()) {
+  BoosterOptions options;
+  options.strategy = given.empty() ? "none" : "";
+  options.options = given.dump();
+  options.precision = kReferencePrecision;
+  const optim::Optimizer optimizer = optim::SGD(model.parameters(), {.lr = 0.1});
+  return Booster(options, launch(0, 1, "localhost", 1)).boost(model, optimizer, sample.criterion);
+}
+
 }  // namespace
 
-void check_gradients(const std::function<Model()>& open, const Sample& sample, Findings& findings) {
-  BoosterOptions options;
-  options.strategy = "none";
-  options.precision = "fp64";
-  Model model = open();
-  const optim::Optimizer optimizer = optim::SGD(model.parameters());
-  Job job = Booster(options, launch(0, 1, "localhost", 1)).boost(model, optimizer, sample.criterion);
+std::optional<Sample> find_sample(const OpenModel& open, std::string& problem) {
+  for (const Sample& sample : small_samples(open().module())) try {
+      if (boost(open(), sample).evaluate(sample.batch).loss() != 0) return sample;
+      problem = "its loss is 0";
+    } catch (const std::exception& exception) {
+      problem = describe(exception).text;  // it takes labels of another form
+    }
+  return std::nullopt;
+}
+
+void check_gradients(const OpenModel& open, const Sample& sample, Findings& findings,
+                     const nlohmann::json& options) {
+  Job job = boost(open(), sample, options);
   Bindings& bindings = job.model.shared().bindings();
+  job.accumulate_gradients(sample.batch);  // after an update no parameter is 0 that begins there
+  job.optimizer.step();
+  job.optimizer.zero_grad();
   const double loss = job.accumulate_gradients(sample.batch);
-  findings.look("the loss is a number", std::isfinite(loss) ? "" : fmt::format("it is {}", loss));
+  findings.look("the loss is finite", std::isfinite(loss) ? "" : fmt::format("it is {}", loss));
   const double evaluated = job.evaluate(sample.batch).loss();
   findings.look("the loss of an evaluation is that of training",
                 difference("the loss", evaluated, loss, 1e-9));
@@ -74,20 +95,36 @@ void check_gradients(const std::function<Model()>& open, const Sample& sample, F
   }
 }
 
+void check_on_ranks(const OpenModel& open, const Sample& sample, const Tell& tell) {
+  const Reference reference = make_reference(open, sample);
+  const auto run = [&](const Case& one, const Split& split) {
+    run_case(
+        one,
+        [&](const World& world, Findings& findings) {
+          compare_with_one_rank(world, open, split, reference, findings);
+        },
+        tell);
+  };
+  run({"2 ranks", 2}, {});
+  run({"2 ranks, 2 micro-batches, recomputation", 2}, {.accumulate = 2, .recompute = "all"});
+}
+
 void check_model(const std::string& name, const std::string& config, const Tell& tell) {
   const Scratch scratch;
   const SmallModel small = small_model(name, config, scratch);
-  const auto open = [&] { return small.open("fp64"); };
+  const auto open = [&] { return small.open(kReferencePrecision); };
   std::string problem = "it says no example of a batch (Model::example)";
-  for (const Sample& sample : small_samples(open().module())) try {
-      Findings findings;
-      check_gradients(open, sample, findings);
-      for (const Check& check : findings.checks()) tell(check);
-      return;
-    } catch (const std::exception& exception) {
-      problem = describe(exception).text;  // it takes labels of another form
-    }
-  tell({"is trained on one rank", false, problem});
+  const std::optional<Sample> sample = find_sample(open, problem);
+  if (!sample) return tell({"is trained on one rank", false, problem});
+  if (sample->criterion) tell(stand_in_for_loss(problem));
+  Findings findings;
+  try {
+    check_gradients(open, *sample, findings);
+  } catch (const std::exception& exception) {
+    findings.look("is trained on one rank", describe(exception).text);
+  }
+  for (const Check& check : findings.checks()) tell(check);
+  if (!findings.failed()) check_on_ranks(open, *sample, tell);
 }
 
 }  // namespace weft::contract

@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr int64_t kHeads = 4, kHeadDim = 8, kWidth = kHeads * kHeadDim, kHidden = 48, kLayers = 2,
                   kVocabulary = 41, kLongest = 24, kFrames = 16, kImage = 16, kPatch = 4,
                   kPatches = kImage / kPatch * (kImage / kPatch);
-constexpr int64_t kSamples = 3, kPositions = 10, kFirstId = 3;  // special tokens have the ids before
+constexpr int64_t kSamples = 4, kPositions = 10, kFirstId = 3;  // special tokens have the ids before
 
 // Sizes, by the keys that configurations have for them.
 const std::vector<std::pair<int64_t, std::vector<const char*>>> kSizes = {
@@ -134,6 +134,12 @@ std::vector<SmallModel> small_models(const std::string& family, const std::strin
   return models;
 }
 
+std::vector<std::string> installed_classes() {
+  std::vector<std::string> all;
+  for (const auto& [id, classes] : model_libraries()) all.insert(all.end(), classes.begin(), classes.end());
+  return all;
+}
+
 SmallModel small_model(const std::string& architecture, const std::string& config, const Scratch& scratch) {
   if (!config.empty()) return of_config(config, architecture, scratch);
   for (const auto& [id, classes] : model_libraries())
@@ -153,13 +159,15 @@ int64_t vocabulary_of(const nn::Model& model, const std::string& field) {
   return kVocabulary;  // as small_config() says
 }
 
-// Takes a mean over samples of all outputs, with another weight for each element.
+// Takes a mean over samples of all outputs, with another weight for each element of a sample.
 at::Tensor all_outputs(const State& outputs, const Batch& batch) {
   at::Tensor total;
   for (const auto& [name, tensor] : outputs) {
     if (!tensor.is_floating_point()) continue;
-    const at::Tensor weights = at::arange(tensor.numel(), tensor.options()).cos().view(tensor.sizes());
-    const at::Tensor sum = (tensor * weights).sum() / static_cast<double>(batch.samples());
+    const int64_t samples = batch.samples();
+    const at::Tensor of_sample = tensor.reshape({samples, -1});
+    const at::Tensor weights = at::arange(of_sample.size(1), tensor.options()).cos();
+    const at::Tensor sum = (of_sample * weights).sum() / static_cast<double>(samples);
     total = total.defined() ? total + sum : sum;
   }
   return total;
@@ -209,6 +217,14 @@ std::vector<Sample> small_samples(const nn::Model& model) {
   add({{"bool_masked_pos", integers(0, 2, {kSamples, kPatches}).to(at::kBool)}});
   samples.push_back({batch, all_outputs});
   return samples;
+}
+
+Check stand_in_for_loss(const std::string& refusal) {
+  return {
+      "learns from labels", true,
+      "not checked: it takes none of the labels that the checks know, so the sum of all outputs takes the "
+      "place of its loss. Its last refusal: " +
+          refusal};
 }
 
 }  // namespace weft::contract

@@ -34,11 +34,18 @@ std::vector<SmallModel> small_models(const std::string& family, const std::strin
 // The same of one class, of whatever installed library provides it.
 SmallModel small_model(const std::string& architecture, const std::string& config, const Scratch& scratch);
 
+// Returns the classes that installed model libraries provide.
+std::vector<std::string> installed_classes();
+
 // A batch, and the criterion that takes the place of the model's loss if that needs labels of another form.
 struct Sample {
   Batch batch;
   Criterion criterion;
 };
+
+// Says of a sample with a criterion that the model's own loss does not run: `refusal` is why it took no
+// labels.
+Check stand_in_for_loss(const std::string& refusal);
 
 // Returns samples to try in turn: with labels of the forms that models know, the last without any. A model
 // refuses those that are not for it. Empty if the model says no example of a batch.

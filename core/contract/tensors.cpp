@@ -96,4 +96,14 @@ std::string published_difference(Bindings& bindings, at::Tensor Shard::*part, co
   return problem;
 }
 
+Batch own_part(const Batch& batch, int64_t rank, int64_t ranks) {
+  const int64_t samples = batch.samples();
+  const int64_t begin = samples * rank / ranks, end = samples * (rank + 1) / ranks;
+  Batch part;
+  for (const auto& [name, tensor] : batch)
+    part.set(name, begin == end ? tensor.narrow(0, 0, 1) : tensor.narrow(0, begin, end - begin));
+  part.empty = begin == end;
+  return part;
+}
+
 }  // namespace weft::contract

@@ -26,4 +26,8 @@ std::string difference(const std::string& name, double found, double expected, d
 std::string published_difference(Bindings& bindings, at::Tensor Shard::*part, const Tensors& expected,
                                  double tolerance);
 
+// Returns one data-parallel rank's samples of a global batch: parts that differ by at most one. A rank
+// without any gets a stand-in.
+Batch own_part(const Batch& batch, int64_t rank, int64_t ranks);
+
 }  // namespace weft::contract

@@ -52,8 +52,4 @@ class TinyModel final : public nn::Model {
 // many in the first samples and few in the last ones, so that ranks and micro-batches differ.
 Batch tiny_batch(int64_t step);
 
-// Returns one data-parallel rank's samples of a global batch: parts that differ by at most one. A rank
-// without any gets a stand-in.
-Batch own_part(const Batch& batch, int64_t rank, int64_t ranks);
-
 }  // namespace weft::contract

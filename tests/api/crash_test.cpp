@@ -6,11 +6,12 @@
 #include <filesystem>
 
 #include "api/job.hpp"
+#include "contract/kills.hpp"
 #include "files/folder_lock.hpp"
-#include "support/crash.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 #include "support/slice.hpp"
+#include "support/small_disk.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::test {
@@ -62,12 +63,12 @@ TEST_F(Save, KilledAtAnySystemCallLeavesOneWholeCheckpoint) {
       fs::copy(in("first"), in("out"), fs::copy_options::recursive);
     };
     begin_anew();
-    const auto calls = count_system_calls([] {}, save);
+    const auto calls = contract::count_system_calls([] {}, save);
     if (!calls) GTEST_SKIP() << "ptrace is not allowed here";
     int num_old = 0, num_new = 0;
     for (const size_t number : draw_slice_with_ends("Save.KilledAtAnySystemCall", *calls, 60)) {
       begin_anew();
-      kill_at_system_call(
+      contract::kill_at_system_call(
           number, [] {}, save);  // it can end before: less was there to clear away
       const int64_t step = loaded_step(world);
       ASSERT_FALSE(testing::Test::HasFailure()) << "killed at call " << number;

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "command/command.hpp"
-#include "support/crash.hpp"
+#include "support/small_disk.hpp"
 
 namespace weft::test {
 namespace {

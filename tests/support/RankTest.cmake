@@ -45,7 +45,7 @@ function(weft_add_strategy_test strategy)
   add_dependencies(plugin_${strategy} weft_plugin_${strategy} weft_plugin_gpt2)
 endfunction()
 
-add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp ${CMAKE_CURRENT_LIST_DIR}/crash.cpp
+add_library(weft_launch_ranks STATIC ${CMAKE_CURRENT_LIST_DIR}/launch_ranks.cpp ${CMAKE_CURRENT_LIST_DIR}/small_disk.cpp
   ${CMAKE_CURRENT_LIST_DIR}/random_layout.cpp ${CMAKE_CURRENT_LIST_DIR}/slice.cpp)
 weft_use_tests_pch(weft_launch_ranks)
 target_include_directories(weft_launch_ranks PUBLIC ${PROJECT_SOURCE_DIR}/tests)

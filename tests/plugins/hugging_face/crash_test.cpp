@@ -6,11 +6,12 @@
 
 #include <optional>
 
+#include "contract/kills.hpp"
 #include "file.hpp"
 #include "support.hpp"
-#include "support/crash.hpp"
 #include "support/sanitized.hpp"
 #include "support/slice.hpp"
+#include "support/small_disk.hpp"
 
 namespace weft::hugging_face::test {
 namespace {
@@ -113,12 +114,12 @@ TEST_P(Crash, SigkillAtAnySystemCallOfACommitLeavesOneWholeCheckpoint) {
     writer->commit();
     writer.reset();
   };
-  const auto calls = weft::test::count_system_calls(prepare, commit);
+  const auto calls = contract::count_system_calls(prepare, commit);
   if (!calls) GTEST_SKIP() << "ptrace is not allowed here";
   bool saw_old = false, saw_new = false;
   for (const size_t number : weft::test::draw_slice_with_ends("Crash", *calls, kCases)) {
     save(folder.path(), three_shards(), options, 1);
-    if (!weft::test::kill_at_system_call(number, prepare, commit)) continue;
+    if (!contract::kill_at_system_call(number, prepare, commit)) continue;
     // Which of the two it is shows in any tensor; the others must agree.
     const CheckpointReader reader(folder.path());
     const bool is_new = read_whole(reader, 0) == pattern(reader.tensor(0), 2);

@@ -1,0 +1,62 @@
+// The suite for operations names what is wrong with each wrong operation, and passes right ones.
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "contract/operation.hpp"
+#include "support/expect_error.hpp"
+
+namespace weft::contract {
+namespace {
+
+struct Mistake {
+  const char* operation;
+  const char* check;  // a part of the name of one that fails; empty: none
+};
+
+class OperationSuite : public testing::TestWithParam<Mistake> {
+ protected:
+  static void SetUpTestSuite() {
+    at::set_num_threads(1);  // ranks are forks
+    setenv("WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGINS ":" WEFT_TEST_OPERATIONS, 1);
+    setenv("WEFT_LOG", "off", 1);
+  }
+};
+
+TEST_P(OperationSuite, NamesTheMistake) {
+  std::string failed;
+  int passed = 0;
+  check_operation(GetParam().operation, "", [&](const Check& check) {
+    passed += check.passed;
+    if (!check.passed) failed += check.name + ": " + check.text + "\n";
+  });
+  if (std::string(GetParam().check).empty()) {
+    EXPECT_EQ(failed, "");
+    EXPECT_GT(passed, 10);
+  } else {
+    EXPECT_NE(failed.find(GetParam().check), std::string::npos) << failed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Operations, OperationSuite,
+    testing::Values(Mistake{"test.right_factors", ""}, Mistake{"sample.low_rank", ""},
+                    Mistake{"test.doubled", ""},
+                    Mistake{"test.stopped_factors", "gradients are the derivatives of the loss"},
+                    Mistake{"test.half_stopped", "gradients are the derivatives of the loss"},
+                    Mistake{"test.same_factors", "tp_size 2, c_"},
+                    Mistake{"test.whole_factors", "tp_size 2, c_"},
+                    Mistake{"test.unknown", "has a revision of it"}),
+    [](const testing::TestParamInfo<Mistake>& info) {
+      return std::string(info.param.operation).substr(std::string(info.param.operation).find('.') + 1);
+    });
+
+TEST_F(OperationSuite, AsksForAModelWithSuchLayers) {
+  EXPECT_ERROR(check_operation("test.of_nothing", "", [](const Check&) {}), WEFT_NOT_FOUND, "Nothing",
+               "--model");
+}
+
+}  // namespace
+}  // namespace weft::contract
