@@ -42,10 +42,8 @@ class LinearSite : public Site {
     return [](const Tensor& parameter) { return parameter; };
   }
   const plan::PlannedParameter& planned(std::string_view) const override { return planned_; }
-  const std::shared_ptr<parallel::ResidualStream>& stream() const override { return stream_; }
-  const std::shared_ptr<parallel::ResidualStream>& stream_below(const std::string&) const override {
-    return stream_;
-  }
+  std::shared_ptr<nn::ResidualStream> stream() const override { return stream_; }
+  std::shared_ptr<nn::ResidualStream> stream_below(const std::string&) const override { return stream_; }
   std::shared_ptr<parallel::RegionInput> shared_input() override { return shared_; }
 
  protected:

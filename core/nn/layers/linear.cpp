@@ -24,6 +24,7 @@
 #include "device/tensors.hpp"
 #include "dispatch/operators.hpp"
 #include "weft/nn/forward_context.hpp"
+#include "weft/nn/residual_stream.hpp"
 #include "weft/nn/row_labels.hpp"
 
 namespace weft::nn {

@@ -12,11 +12,6 @@ class DeferredGradients;
 
 namespace weft::nn {
 
-// Computes the layer's product of `x` with this weight and bias: the one in its slot `product` if there is
-// one, linear() otherwise. `bias` may be undefined.
-at::Tensor product(const Linear& layer, const at::Tensor& x, const at::Tensor& weight,
-                   const at::Tensor& bias);
-
 // Returns true if the layer computes linear() of `x` and its own parameters in one node of the graph: no plan
 // has replaced its operation, its backward is not split, and its result has no padding (padded_rows.hpp).
 bool is_plain(const Linear& layer, const at::Tensor& x);

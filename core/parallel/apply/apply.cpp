@@ -72,10 +72,8 @@ class AppliedPlan::Installer {
         if (planned.name == parameter) return planned;
       fail(WEFT_INTERNAL, "the module {} has no {}", node_.path, parameter);
     }
-    const std::shared_ptr<ResidualStream>& stream() const override {
-      return installer_.stream_of(node_.path);
-    }
-    const std::shared_ptr<ResidualStream>& stream_below(const std::string& path) const override {
+    std::shared_ptr<nn::ResidualStream> stream() const override { return installer_.stream_of(node_.path); }
+    std::shared_ptr<nn::ResidualStream> stream_below(const std::string& path) const override {
       const auto& streams = installer_.applied_.streams_;
       if (const auto found = streams.find(path); found != streams.end()) return found->second;
       fail(WEFT_INVALID_ARGUMENT, "{}: {} attends to a sequence of \"{}\", but none begins there ({})",

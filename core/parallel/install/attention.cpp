@@ -10,17 +10,17 @@ namespace {
 // Installs attention to keys and values of the residual stream `source`.
 void install(Site& site, const std::shared_ptr<parallel::ResidualStream>& source) {
   auto& layer = site.layer<nn::Attention>();
-  if (site.splits_sequence()) site.set(layer.operation, site.stream()->attention(source));
+  if (site.splits_sequence()) site.set(layer.operation, parallel::stream_of(site)->attention(source));
 }
 
 }  // namespace
 
 void install_attention(Site& site, const plan::Attributes&) {
-  install(site, site.stream());
+  install(site, parallel::stream_of(site));
 }
 
 void install_cross_attention(Site& site, const plan::Attributes& attributes) {
-  install(site, site.stream_below(attributes.text("source")));
+  install(site, parallel::stream_below(site, attributes.text("source")));
 }
 
 void install_plain_attention(Site& site) {
@@ -32,12 +32,12 @@ void install_alibi(Site& site, const plan::Attributes&) {
   auto& layer = site.layer<nn::Alibi>();
   const int64_t count = layer.heads.count / site.tensor().size();
   site.set(layer.heads, Run{site.tensor().rank() * count, count});
-  site.set(layer.operation, site.stream()->position_bias());
+  site.set(layer.operation, parallel::stream_of(site)->position_bias());
 }
 
 void install_attention_bias(Site& site, const plan::Attributes&) {
   if (!site.is_parallel()) return;
-  site.set(site.layer<nn::RelativeAttentionBias>().operation, site.stream()->position_bias());
+  site.set(site.layer<nn::RelativeAttentionBias>().operation, parallel::stream_of(site)->position_bias());
 }
 
 }  // namespace weft::operations

@@ -1,5 +1,3 @@
-#include "layers/linear.hpp"
-#include "streams/residual_stream.hpp"
 #include "weft/nn/site.hpp"
 #include "weft/operation.hpp"
 
@@ -7,8 +5,8 @@ namespace weft::operations {
 
 namespace {
 
-using parallel::RegionInput;
-using parallel::ResidualStream;
+using nn::RegionInput;
+using nn::ResidualStream;
 
 // A replicated linear layer of the residual stream.
 class StreamLinear final : public nn::LinearOperation {

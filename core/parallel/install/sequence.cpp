@@ -19,7 +19,8 @@ class StreamBorder final : public nn::IdentityOperation {
 };
 
 void install(Site& site, StreamBorder::Cross cross) {
-  site.set(site.layer<nn::Identity>().operation, std::make_shared<StreamBorder>(site.stream(), cross));
+  site.set(site.layer<nn::Identity>().operation,
+           std::make_shared<StreamBorder>(parallel::stream_of(site), cross));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <numeric>
 
-#include "layers/linear.hpp"
 #include "streams/region.hpp"
 #include "streams/residual_stream.hpp"
 #include "streams/vocabulary_loss.hpp"
@@ -128,13 +127,15 @@ std::vector<int64_t> counts_of(const Site& site) {
 
 void install_embedding(Site& site, const plan::Attributes&) {
   if (!site.is_parallel()) return;
-  site.set(site.layer<nn::Embedding>().operation, std::make_shared<StreamEmbedding>(site.stream()));
+  site.set(site.layer<nn::Embedding>().operation,
+           std::make_shared<StreamEmbedding>(parallel::stream_of(site)));
 }
 
 void install_embedding_vocab(Site& site, const plan::Attributes& attributes) {
   if (!site.splits_layers()) return install_embedding(site, attributes);
   site.set(site.layer<nn::Embedding>().operation,
-           std::make_shared<VocabularyEmbedding>(Vocabulary(site.tensor(), counts_of(site)), site.stream()));
+           std::make_shared<VocabularyEmbedding>(Vocabulary(site.tensor(), counts_of(site)),
+                                                 parallel::stream_of(site)));
 }
 
 void install_linear_vocab(Site& site, const plan::Attributes& attributes) {
@@ -143,7 +144,7 @@ void install_linear_vocab(Site& site, const plan::Attributes& attributes) {
   const bool gathers = site.splits_layers() && !attributes.flag("parallel_output");
   site.set(site.layer<nn::Linear>().operation,
            std::make_shared<VocabularyLinear>(Vocabulary(site.tensor(), counts_of(site)), gathers,
-                                              own_positions ? site.stream() : nullptr));
+                                              own_positions ? parallel::stream_of(site) : nullptr));
 }
 
 }  // namespace weft::operations

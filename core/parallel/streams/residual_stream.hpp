@@ -14,51 +14,26 @@
 #include "streams/positions.hpp"
 #include "weft/nn/forward_context.hpp"
 #include "weft/nn/layers.hpp"
+#include "weft/nn/residual_stream.hpp"
+#include "weft/nn/site.hpp"
 #include "weft/world.hpp"
 
 namespace weft::parallel {
 
-// Computes several linear layers that read the same tensor of the residual stream (queries, keys and values,
-// for example), so that the tensor enters the region once for all of them.
-class RegionInput {
- public:
-  virtual ~RegionInput() = default;
-  // Lets `x` enter the region and returns the layer's product (nn::product) with it. `weight` and `bias` are
-  // this rank's shards of the layer's parameters. If layers of one unit pass the same `x` in consecutive
-  // calls, it enters once.
-  virtual at::Tensor linear(const nn::Linear& layer, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias) = 0;
-};
+using nn::RegionInput;
 
-// The base of all residual streams.
-class ResidualStream : public std::enable_shared_from_this<ResidualStream> {
+// The base of all residual streams, with what Weft's own layers need.
+class ResidualStream : public nn::ResidualStream, public std::enable_shared_from_this<ResidualStream> {
  public:
-  virtual ~ResidualStream() = default;
-  // Leaves a region: sums `partial` over the tensor ranks and returns this rank's part of the residual
-  // stream. Consumes `partial`.
-  virtual at::Tensor leave(const at::Tensor& partial) = 0;
-  // Computes the layer's product (nn::product) of `x` and its weight, without the bias, and leaves the region
-  // with it.
-  virtual at::Tensor leave_product(const nn::Linear& layer, const at::Tensor& x);
-  // Enters a region: returns `x` with all positions that the region works on. In backward the gradient is
-  // summed over the tensor ranks.
-  virtual at::Tensor enter(const at::Tensor& x) = 0;
-  // Returns an object that lets `readers` linear layers enter the region together.
-  virtual std::shared_ptr<RegionInput> input(int64_t readers) = 0;
-  // Returns `parameter`, the replicated parameter of a layer that works on the residual stream. If each
-  // tensor rank sees a part of the positions, backward sums its gradient over them.
-  virtual at::Tensor parameter(const at::Tensor& parameter) = 0;
-
-  // Returns the positions of `by_position` (B, T, ...) that the residual stream has on this rank.
-  at::Tensor own(const at::Tensor& by_position) const {
+  at::Tensor leave_product(const nn::Linear& layer, const at::Tensor& x) override;
+  at::Tensor own(const at::Tensor& by_position) const override {
     return positions_ ? positions_->own(by_position) : by_position;
   }
-  // Returns the positions of `by_position` (B, T, ...) that a region works on on this rank.
-  at::Tensor inside(const at::Tensor& by_position) const {
+  at::Tensor inside(const at::Tensor& by_position) const override {
     return splits_regions() ? own(by_position) : by_position;
   }
-  // Returns true if this rank holds a part of the positions.
-  bool is_split() const { return positions_.has_value(); }
+  bool is_split() const override { return positions_.has_value(); }
+
   // Returns the attention of queries of this stream to keys and values of `source`, which may be this stream.
   // Returns null if regions have all positions, so that layers attend by themselves.
   virtual std::shared_ptr<nn::AttentionOperation> attention(const std::shared_ptr<ResidualStream>& source);
@@ -117,6 +92,14 @@ struct StreamSetting {
   bool overlaps = false;                              // the option enable_sequence_overlap
   int inner_ring = 1;                                 // a divisor of the number of ranks of the sequence axis
 };
+
+// Return the streams of a site whole, as Weft's own operations use them.
+inline std::shared_ptr<ResidualStream> stream_of(const Site& site) {
+  return std::static_pointer_cast<ResidualStream>(site.stream());
+}
+inline std::shared_ptr<ResidualStream> stream_below(const Site& site, const std::string& path) {
+  return std::static_pointer_cast<ResidualStream>(site.stream_below(path));
+}
 
 // Returns the function that makes the residual stream of a sequence mode, null if the mode has none.
 using MakeStream = std::shared_ptr<ResidualStream> (*)(const StreamSetting& setting);

@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "layers/linear.hpp"
 #include "streams/node.hpp"
 #include "streams/region.hpp"
 #include "streams/whole_residual_stream.hpp"

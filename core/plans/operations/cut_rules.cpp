@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "weft/split_parameter.hpp"
 
 namespace weft::plan {
 namespace {

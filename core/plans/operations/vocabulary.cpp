@@ -3,7 +3,7 @@
 
 #include "base/text.hpp"
 #include "operations/attribute_rules.hpp"
-#include "operations/cut_rules.hpp"
+#include "weft/split_parameter.hpp"
 
 namespace weft::operations {
 

@@ -1,6 +1,8 @@
 #include "plan/operations.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "base/text.hpp"
 
@@ -44,6 +46,10 @@ std::string value_problem(const AttributeRule& rule, const Attribute& given) {
   if (given.kind == WEFT_KIND_INT && given.integer < rule.minimum) {
     return fmt::format("is {}, must be at least {}", given.integer, rule.minimum);
   }
+  if (given.kind == WEFT_KIND_FLOAT &&
+      !(std::isfinite(given.real) && given.real >= static_cast<double>(rule.minimum))) {
+    return fmt::format("is {}, must be a number of at least {}", given.real, rule.minimum);
+  }
   if (!rule.choices.empty() &&
       std::find(rule.choices.begin(), rule.choices.end(), given.text) == rule.choices.end()) {
     return fmt::format("is \"{}\", must be one of {}{}", printable(given.text), fmt::join(rule.choices, ", "),
@@ -59,8 +65,12 @@ std::vector<Attribute> complete_attributes(const Operation& operation, const std
   std::vector<Attribute> complete;
   for (const AttributeRule& rule : operation.attributes) complete.push_back(rule.standard);
   std::vector<std::string> seen;
-  for (const Attribute& attribute : given) {
+  for (Attribute attribute : given) {
     const AttributeRule* rule = find_rule(operation, attribute.key);
+    if (rule != nullptr && rule->standard.kind == WEFT_KIND_FLOAT && attribute.kind == WEFT_KIND_INT) {
+      attribute.kind = WEFT_KIND_FLOAT;  // 2 is 2.0
+      attribute.real = static_cast<double>(std::exchange(attribute.integer, 0));
+    }
     const std::string what = fmt::format("attribute \"{}\" of {}", printable(attribute.key), operation.id);
     if (!rule) {
       std::vector<std::string> keys;

@@ -27,6 +27,7 @@
 
 /* Make an attribute of an entry. `key` and `text` are literals. */
 #define WEFT_INT(key, value) weft_policy_integer(WEFT_STR(key), WEFT_KIND_INT, (int64_t)(value))
+#define WEFT_REAL(key, value) weft_policy_real(WEFT_STR(key), (double)(value))
 #define WEFT_FLAG(key, value) weft_policy_integer(WEFT_STR(key), WEFT_KIND_BOOL, (value) != 0)
 #define WEFT_TEXT(key, text) weft_policy_text(WEFT_STR(key), WEFT_STR(text))
 
@@ -100,6 +101,17 @@ static inline weft_kv weft_policy_integer(weft_str key, uint32_t kind, int64_t v
   kv.flags = 0;
   kv.integer = value;
   kv.real = 0;
+  kv.text = WEFT_STR("");
+  return kv;
+}
+
+static inline weft_kv weft_policy_real(weft_str key, double value) {
+  weft_kv kv;
+  kv.key = key;
+  kv.kind = WEFT_KIND_FLOAT;
+  kv.flags = 0;
+  kv.integer = 0;
+  kv.real = value;
   kv.text = WEFT_STR("");
   return kv;
 }
@@ -189,6 +201,7 @@ static inline int weft_policy_config_flag(const weft_model_view* model, weft_str
 /* The macros of a table without their prefix, for files that ask for it before they include this header. */
 #ifdef WEFT_SHORT_NAMES
 #define INT WEFT_INT
+#define REAL WEFT_REAL
 #define FLAG WEFT_FLAG
 #define TEXT WEFT_TEXT
 #define ON WEFT_ON

@@ -1,4 +1,5 @@
 // Shard policies that name an operation of a library.
+#include "contract/one_rank.hpp"
 #include "opening/model_plan.hpp"
 #include "parallel/operations/libraries.hpp"
 #include "support/expect_error.hpp"
@@ -89,12 +90,55 @@ TEST(OperationLibrary, MayFillTheSlotOfANormUnlessSequencesAreSplit) {
   });
 }
 
+// Returns a policy of GPT-2 whose MLP runs the operations of the library.
+std::string split_policy(const std::string& scale) {
+  return R"({"name": "split", "entries": [
+      {"on": "wte", "operation": "weft.embedding_vocab/1"},
+      {"on": "wpe", "operation": "weft.embedding/1"},
+      {"on": "h.*.attn.c_attn", "operation": "weft.linear_column/1", "layout": "in_out", "fused": 3},
+      {"on": "h.*.attn.c_proj", "operation": "weft.linear_row/1", "layout": "in_out"},
+      {"on": "h.*.mlp.c_fc", "operation": "test.column/1"},
+      {"on": "h.*.mlp.c_proj", "operation": "test.row/1", "scale": )" +
+         scale + R"(},
+      {"on": "h.*.attn", "operation": "weft.attention/1"},
+      {"on": "stream_end", "operation": "weft.sequence_end/1"},
+      {"divide": "h.*.attn", "attribute": "num_heads", "by": "tensor_size"},
+      {"tie": ["lm_head.weight", "wte.weight"]},
+      {"on": "lm_head", "operation": "weft.linear_vocab/1"}]})";
+}
+
+TEST(OperationLibrary, SplitsLayersInEverySequenceMode) {
+  const TemporaryFolder folder;
+  const auto options = [&](const std::string& mode, const std::string& scale) {
+    nlohmann::json options = {{"custom_policy", folder.file("p" + scale + ".json", split_policy(scale))},
+                              {mode == "all_to_all" || mode == "ring_attn" ? "sp_size" : "tp_size", 2}};
+    if (options.contains("sp_size")) options["tp_size"] = 2;
+    if (!mode.empty()) options["enable_sequence_parallelism"] = true;
+    if (!mode.empty()) options["sequence_parallelism_mode"] = mode;
+    return options;
+  };
+  const auto open = [] { return tiny_gpt2(TinyGpt2{.precision = "fp64", .heads = 4}); };
+  for (const std::string mode : {"", "split_gather", "ring", "all_to_all", "ring_attn"})
+    on_ranks({mode == "all_to_all" || mode == "ring_attn" ? 4 : 2}, [&](World& world) {
+      const contract::Reference reference = contract::make_reference(open, {gpt2_batch(4, 1), {}});
+      for (const auto& [scale, same] : {std::pair{"1", true}, std::pair{"0.5", false}}) {
+        contract::Findings findings;
+        contract::compare_with_one_rank(world, open, {options(mode, scale)}, reference, findings);
+        EXPECT_EQ(findings.failed(), !same) << mode << " " << findings.to_json();
+      }
+    });
+}
+
 TEST(OperationLibrary, RefusesWhatItDoesNotHave) {
   const TemporaryFolder folder;
   const auto plan = [&](const std::string& operation) {
     std::string identity;
     return make_plan(tiny_gpt2().module(), {}, folder.file("p.json", policy(operation, "")), &identity);
   };
+  for (const char* scale : {"true", "-1", "[]"})
+    EXPECT_ERROR(
+        make_plan(tiny_gpt2().module(), {.tensor = 2}, folder.file("p.json", split_policy(scale)), nullptr),
+        WEFT_INVALID_ARGUMENT, "scale");
   EXPECT_ERROR(plan("test.scaled/2"), WEFT_INVALID_ARGUMENT, "no operation is called \"test.scaled/2\"");
   EXPECT_ERROR(plan("test.unfinished/1"), WEFT_FAILED_PRECONDITION,
                "operation \"test.unfinished/1\" has no install function");

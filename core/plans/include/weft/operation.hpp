@@ -26,7 +26,7 @@ struct AttributeRule {
   Attribute standard;  // its key, its kind and its default value
   std::string documentation;
   std::vector<std::string> choices = {};  // allowed values of a text; empty allows any
-  int64_t minimum = 0;                    // of an integer
+  int64_t minimum = 0;                    // of an integer or a real number
 };
 
 // The complete attributes of an entry: those that it gives, and the defaults of the others.
@@ -36,6 +36,7 @@ class Attributes {
   // Return the value of an attribute. Throw INTERNAL naming `key` if the operation has no such attribute.
   bool flag(std::string_view key) const { return at(key).integer != 0; }
   int64_t integer(std::string_view key) const { return at(key).integer; }
+  double real(std::string_view key) const { return at(key).real; }
   const std::string& text(std::string_view key) const { return at(key).text; }
 
  private:

@@ -11,15 +11,11 @@
 #include <utility>
 
 #include "weft/nn/layers.hpp"
+#include "weft/nn/residual_stream.hpp"
 #include "weft/plan.hpp"
 #include "weft/world.hpp"
 
 namespace weft {
-
-namespace parallel {
-class RegionInput;
-class ResidualStream;
-}  // namespace parallel
 
 // Passed to Operation::install, once for each layer of an entry.
 class Site {
@@ -56,13 +52,13 @@ class Site {
   virtual const plan::PlannedParameter& planned(std::string_view parameter) const = 0;
 
   // Returns the residual stream that passes through the layer.
-  virtual const std::shared_ptr<parallel::ResidualStream>& stream() const = 0;
+  virtual std::shared_ptr<nn::ResidualStream> stream() const = 0;
   // Returns the residual stream of the modules below `path`. Throws INVALID_ARGUMENT if no sequence begins
   // there.
-  virtual const std::shared_ptr<parallel::ResidualStream>& stream_below(const std::string& path) const = 0;
+  virtual std::shared_ptr<nn::ResidualStream> stream_below(const std::string& path) const = 0;
   // Returns the input that this layer shares with the layers of its parent whose attribute `input` is
   // "shared".
-  virtual std::shared_ptr<parallel::RegionInput> shared_input() = 0;
+  virtual std::shared_ptr<nn::RegionInput> shared_input() = 0;
 
  protected:
   virtual torch::nn::Module& module() const = 0;
