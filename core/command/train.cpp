@@ -4,7 +4,6 @@
 #include <optional>
 #include <set>
 
-#include "base/duration.hpp"
 #include "base/replaced_file.hpp"
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
@@ -17,13 +16,12 @@
 #include "command/job_text.hpp"
 #include "command/optimizer_flags.hpp"
 #include "command/progress.hpp"
+#include "command/saves.hpp"
 #include "command/step_metrics.hpp"
 #include "command/time_table.hpp"
 #include "command/trace_file.hpp"
 #include "device/counting_allocator.hpp"
 #include "device/tensors.hpp"
-#include "files/folder.hpp"
-#include "files/formats.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "opening/model_state.hpp"
 #include "plugins.hpp"
@@ -78,26 +76,6 @@ void check_loaded_values(Bindings& bindings, const std::string& source) {
   });
 }
 
-// Returns the folder itself or one of its step-N/ folders, whichever was saved last.
-std::string resume_folder(const std::string& path) {
-  fs::path newest;
-  std::optional<int64_t> time = checkpoint::saved_at(fs::path(path) / "training_state");
-  if (time) newest = path;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
-    if (!entry.path().filename().string().starts_with("step-")) continue;
-    const std::optional<int64_t> saved = checkpoint::saved_at(entry.path() / "training_state");
-    if (!saved || (time && *saved < *time)) continue;
-    time = saved;
-    newest = entry.path();
-  }
-  if (!time)
-    fail(WEFT_NOT_FOUND,
-         "--resume {}: no training_state/ there and no step-N/ folder with one; save with --output first",
-         path);
-  return newest.string();
-}
-
 std::string count_text(int64_t count) {
   const auto number = static_cast<double>(count);
   if (number >= 1e6) return fmt::format("{:.1f} M", number / 1e6);
@@ -124,21 +102,6 @@ std::string plugins_text() {
   for (const UsedPlugin& plugin : used_plugins()) names.insert(plugin.id + " " + plugin.version);
   return fmt::format("{}", fmt::join(names, ", "));
 }
-
-struct SavePlan {
-  std::string folder;  // empty: do not save
-  int64_t every = 0;   // steps between two step-N/ folders; 0: save only at the end
-  bool background = false;
-
-  // Returns the folder of a step. A link of that name is removed on the master: a save would follow it, as it
-  // follows one that --output names.
-  std::string step_folder(int64_t step, const World& world) const {
-    const fs::path path = fs::path(folder) / fmt::format("step-{}", step);
-    std::error_code ignored;
-    if (world.is_master() && fs::is_symlink(fs::symlink_status(path, ignored))) fs::remove(path, ignored);
-    return path.string();
-  }
-};
 
 // Returns where the job computes, and says so.
 std::string device_of_job(const Settings& arguments, const BoosterOptions& options, const World& world) {
@@ -173,19 +136,6 @@ void check_outputs(const Settings& arguments, const BoosterOptions& options) {
   files.writes_given(arguments);
 }
 
-// Tries to save on the master, before the first step, and keeps other jobs from saving to the same folder.
-checkpoint::FolderLock reserve(const SavePlan& save, const std::string& format, const World& world) {
-  checkpoint::FolderLock lock;
-  if (save.folder.empty()) return lock;
-  checkpoint::format_named(format);
-  world.priority_execution([&] {
-    if (!world.is_master()) return;
-    lock = checkpoint::StagedFolder::reserve(save.folder);
-    if (save.every > 0) checkpoint::StagedFolder::reserve(save.step_folder(save.every, world));
-  });
-  return lock;
-}
-
 void check_steps_left(const std::string& folder, int64_t done, int64_t total, const World& world) {
   if (done > total)
     fail(WEFT_INVALID_ARGUMENT,
@@ -209,51 +159,35 @@ std::string rank_name(const Bindings& bindings) {
   return fmt::format("{}, stage {}", rank, bindings.mesh().place(Mesh::stages()).rank);
 }
 
-// Warns once of saves that take longer than a job has between the signals that ask it to stop and kill it.
-class SaveTimeWarning {
- public:
-  explicit SaveTimeWarning(const Settings& arguments)
-      : grace_(arguments.given("grace") ? milliseconds_of("--grace", arguments.real("grace")) : kUsualGrace),
-        is_given_(arguments.given("grace")) {}
-
-  void look_at(const Booster& booster) {
-    const std::chrono::nanoseconds took = booster.last_save_time();
-    if (told_ || took <= grace_) return;
-    told_ = true;
-    booster.world().print_on_master(fmt::format(
-        "warning: the last save took {}, but the job {} only {} between SIGTERM and SIGKILL; leave it more "
-        "time, or the checkpoint at the end may be lost ({})",
-        seconds_text(took), is_given_ ? "has" : "may have", seconds_text(grace_),
-        is_given_ ? "--grace" : "--grace SECONDS tells how much there is"));
-  }
-
- private:
-  static constexpr std::chrono::milliseconds kUsualGrace{30'000};  // of SLURM and Kubernetes
-
-  std::chrono::milliseconds grace_;
-  bool is_given_, told_ = false;
-};
-
 // Trains until the last step or a signal. Returns true if it was a signal.
-bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, SaveTimeWarning& warning,
+bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, Grace& grace,
                StepMetrics& metrics, TimeTable& times) {
   Progress progress(job.optimizer.steps(), total, booster.world().is_master());
   Batch batch;
   int64_t skipped = 0;
+  bool stopping = false;
   for (int64_t step = job.optimizer.steps() + 1; step <= total; step = job.optimizer.steps() + 1) {
     load_batch(job.data, batch);
+    if (stopping || save.is_due(step, total)) job.check_next_step();
     const StepResult result = job.train_step(batch);
     skipped = result.updated ? 0 : skipped + 1;
     check_finite(result, step, skipped);
     times.add(result, batch);
     metrics.write(result, step);
     progress.step(result, step, device::memory_use().peak);
-    if (result.stop) return true;
-    if (save.every > 0 && step % save.every == 0 && step < total) {
+    if (result.stop) {
+      // What is saved then was compared: by this step, or by one more.
+      const bool compares = booster.options().check_agreement >= 0 && !save.folder.empty();
+      if (stopping || result.checked || !compares || step == total || !grace.allows_step(booster, result))
+        return true;
+      stopping = true;
+      continue;
+    }
+    if (save.is_due(step, total) && step < total) {
       const trace::InPhase saving(trace::Phase::kSaving);
       const trace::Span span([] { return trace::begin("save", "checkpoint"); });
       booster.save_training(job, save.step_folder(step, booster.world()), {.background = save.background});
-      warning.look_at(booster);
+      grace.look_at(booster);
     }
   }
   return false;
@@ -287,6 +221,32 @@ bool has_incomplete_records(const StepMetrics& metrics, const TraceFile& trace, 
   world.print_on_master(fmt::format("weft: train: {} could not be written to the end", text));
   if (world.is_master()) report_explained(world.rank());
   return true;
+}
+
+// Trains, and saves at the end. Returns the signal that stopped it, if one did.
+std::optional<StopSignals::Stop> run_and_save(const Settings& arguments, Booster& booster, Job& job,
+                                              int64_t total, const SavePlan& save, const StopSignals& signals,
+                                              StepMetrics& metrics, TimeTable& times) {
+  const World& world = booster.world();
+  const int64_t begun = job.optimizer.steps();
+  std::optional<StopSignals::Stop> stop;
+  Grace grace(arguments);
+  try {
+    if (run_steps(booster, job, total, save, grace, metrics, times)) {
+      stop = signals.agree(world);
+      world.print_on_master(
+          fmt::format("stopped after step {} of {} ({})", job.optimizer.steps(), total, stop->text));
+    }
+    if (save.folder.empty()) return stop;
+    const trace::InPhase saving(trace::Phase::kSaving);
+    booster.save_training(job, save.folder);
+    grace.look_at(booster);
+    world.print_on_master(fmt::format("saved {}", save.folder));
+    return stop;
+  } catch (const UnverifiedError&) {
+    save_unverified(booster, job, save, begun);
+    throw;
+  }
 }
 
 }  // namespace
@@ -330,19 +290,7 @@ int train(const Settings& arguments) {
   trace_file.begin();
   times.begin();
   const StopSignals signals(job);
-  std::optional<StopSignals::Stop> stop;
-  SaveTimeWarning save_time(arguments);
-  if (run_steps(booster, job, total, save, save_time, metrics, times)) {
-    stop = signals.agree(world);
-    world.print_on_master(
-        fmt::format("stopped after step {} of {} ({})", job.optimizer.steps(), total, stop->text));
-  }
-  if (!save.folder.empty()) {
-    const trace::InPhase saving(trace::Phase::kSaving);
-    booster.save_training(job, save.folder);
-    save_time.look_at(booster);
-    world.print_on_master(fmt::format("saved {}", save.folder));
-  }
+  const auto stop = run_and_save(arguments, booster, job, total, save, signals, metrics, times);
   // After the save, which must not lack the room.
   trace_file.write(rank_name(model.shared().bindings()));
   times.print(model.shared().bindings());

@@ -207,6 +207,41 @@ TEST_F(MistakenStrategy, FailsTheCommand) {
   expect_success(mistaken("none", {"--steps", "4", "--check-agreement", "1", "--output", in("out")}));
 }
 
+// What is wrong from a later step on is found before it is saved under the name of the output.
+TEST_F(MistakenStrategy, SavesUnverifiedWhatItFindsWrongBeforeASave) {
+  const std::string out = in("out"), unverified = in("out.unverified");
+  const auto steps_in = [](const std::string& folder) {
+    return nlohmann::json::parse(read_bytes(folder + "/training_state/state.json")).at("step").get<int>();
+  };
+  const auto late = [&](const Words& more) {
+    return mistaken("averages", Words{"-o", "from_step=3", "--output", out} + more);
+  };
+  expect_success(mistaken("none", {"--steps", "2", "--output", out}));
+  const auto fails = [&](const Words& words, const std::string& reason) {
+    const Output output = weft_command(words);
+    EXPECT_EQ(output.exit_code, kFailed) << output.error;
+    EXPECT_THAT(output.error, testing::HasSubstr("saved " + unverified + " after step"));
+    EXPECT_THAT(output.error, testing::HasSubstr(reason));
+  };
+  fails(late({"--resume", out, "--steps", "6"}), "about 0.50 of it");
+  EXPECT_EQ(steps_in(out), 2) << "the older checkpoint stays";
+  EXPECT_EQ(steps_in(unverified), 5);
+  expect_success(mistaken("none", {"--resume", unverified, "--steps", "6"}));
+  fs::remove_all(out);
+  EXPECT_TRUE(refuses(train({"--resume", out, "--steps", "7"}), kFailed, {"no training_state/ there"}));
+  fs::remove_all(unverified);
+
+  fails(late({"--steps", "8", "--save-every", "4"}), "about 0.50 of it");
+  EXPECT_EQ(steps_in(unverified), 3);
+  EXPECT_FALSE(fs::exists(out));
+  fs::remove_all(unverified);
+
+  fails(mistaken("drifts", {"-o", "from_step=3", "--steps", "5", "--output", out + "/"}),
+        "is not the same on the ranks");
+  EXPECT_FALSE(fs::exists(out));
+  expect_success(late({"--steps", "5", "--check-agreement", "-1"}));
+}
+
 // Both ranks are named, or Gloo would end one of them with a line of its own.
 TEST_F(MistakenStrategy, IsNamedWhereItsCollectivesDoNotMatch) {
   EXPECT_TRUE(

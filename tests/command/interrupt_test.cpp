@@ -131,6 +131,34 @@ TEST_F(Interrupt, AStoppedJobSavesTheBitsOfAJobOfAsManySteps) {
   }
 }
 
+// The step that is saved is compared: one more is run for that, if there is time.
+TEST_F(Interrupt, AStoppedJobDoesNotSaveWhatIsWrongUnderItsName) {
+  const Words wrong{"--strategy", "mistaken", "-o", "mistake=averages", "-o", "from_step=3"};
+  launch::Process process = start_weft(
+      Words{"run", "-n", "2", "env", std::string("WEFT_PLUGIN_ADD_PATH=") + WEFT_TEST_PLUGINS, WEFT_PROGRAM} +
+      train(Words{"--steps", "1000000", "--metrics", steps_.path(), "--output", in("out")} + wrong));
+  await_three_steps();
+  process.signal(SIGTERM);
+  ASSERT_TRUE(ends_soon(process));
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_THAT(output.error, HasSubstr("saved " + in("out.unverified")));
+  EXPECT_THAT(output.error, HasSubstr("about 0.50 of it"));
+  EXPECT_FALSE(fs::exists(in("out")));
+  EXPECT_TRUE(fs::exists(in("out.unverified/training_state")));
+}
+
+TEST_F(Interrupt, AStoppedJobWithoutTimeSavesWithoutAComparison) {
+  launch::Process process = start({"--strategy", "none", "--grace", "0.0001", "--output", in("out")});
+  await_three_steps();
+  process.signal(SIGTERM);
+  ASSERT_TRUE(ends_soon(process));
+  const Output output = process.finish();
+  EXPECT_EQ(output.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(output.error, HasSubstr("is not compared before the save"));
+  expect_resumable({"--strategy", "none"});
+}
+
 // A handler on the stack of a thread that multiplies matrices would overwrite its data.
 TEST_F(Interrupt, NoThreadOfARankHasAHandlerForStopSignals) {
   launch::Process process = start({"-n", "2", "--output", in("out"), "--workers", "2"});

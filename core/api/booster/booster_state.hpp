@@ -33,6 +33,8 @@ struct Booster::Shared {
   // Returns the mesh that the strategy describes, also before anything is boosted. Not collective.
   const Mesh& mesh();
 
+  // Writes a training without a comparison before. Collective.
+  void write_training(const Job& job, const std::string& path, const SaveOptions& save_options);
   // Runs `write` now, or in the background. Collective; throws on every rank alike.
   void save(bool background, std::function<void(const Communicator& ranks)> write);
   std::atomic<std::chrono::nanoseconds> last_save_time = std::chrono::nanoseconds::zero();

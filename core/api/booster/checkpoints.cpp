@@ -33,7 +33,8 @@ checkpoint::Trained trained(const Job& job, Bindings& bindings) {
 
 // A checkpoint mixed of values that ranks should have alike would be no model at all.
 void check_before_save(Bindings& bindings) {
-  if (bindings.options().booster.check_agreement >= 0) bindings.check_replicas(Bindings::Origin::kSaved);
+  if (bindings.options().booster.check_agreement < 0) return;
+  verify([&] { bindings.check_replicas(Bindings::Origin::kSaved); });
 }
 
 // Throws on every rank unless the ranks read the same at `path`: tensors and, if `key` is given, the text of
@@ -155,17 +156,26 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
   const Activity activity("the save to " + path);
   finish_saving();
   Bindings& bindings = bindings_of(job.model, "save_training");
-  check_before_save(bindings);
+  if (!options.unverified) {
+    check_before_save(bindings);
+    return shared_->write_training(job, path, options);
+  }
+  bindings.strategy().despite_comparison([&] { shared_->write_training(job, path, options); });
+}
+
+void Booster::Shared::write_training(const Job& job, const std::string& path,
+                                     const SaveOptions& save_options) {
+  Bindings& bindings = job.model.shared().bindings();
   const std::vector<Shard> shards = bindings.publish(WEFT_REASON_SAVE);
-  ModelSnapshot model(job.model, options, this->options().checkpoint_io, checkpoint::held_values(shards));
+  ModelSnapshot model(job.model, save_options, options.checkpoint_io, checkpoint::held_values(shards));
   model.check_weights_path();
-  checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(trained(job, bindings), world(), shards);
-  if (options.background) {
-    checkpoint::copy_pieces(model.pieces, world().is_master());  // the master writes what others count, too
+  checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(trained(job, bindings), world, shards);
+  if (save_options.background) {
+    checkpoint::copy_pieces(model.pieces, world.is_master());  // the master writes what others count, too
     checkpoint::copy_pieces(state.pieces, false);
   }
-  shared_->save(options.background, [path, model = std::move(model),
-                                     state = std::move(state)](const Communicator& ranks) {
+  save(save_options.background, [path, model = std::move(model),
+                                 state = std::move(state)](const Communicator& ranks) {
     SharedStaging staging(ranks, path, model.options.prefix);
     model.write(staging.path(), ranks);
     checkpoint::write_training_state(staging.make_shared_folder(checkpoint::kStateFolder),

@@ -48,6 +48,7 @@ StepResult Job::train_step(const Batch& batch) {
   check_max_grad_norm(max_grad_norm, "train_step: max_grad_norm");
   batch.samples();
   training.begin_check();
+  const bool checked = training.is_checking();
   Training::StepLoss loss = training.run_step(micro_batches_of(batch, accumulate, bindings), criterion);
   training.finish_check();
   const trace::InPhase optimizing(trace::Phase::kOptimizer);
@@ -67,6 +68,7 @@ StepResult Job::train_step(const Batch& batch) {
   }();
   bindings.zero_gradients();
   result.index = optimizer.steps();
+  result.checked = checked;
   result.updated = update.updated;
   result.loss = update.extra[0];
   if (schedule && update.updated)
@@ -77,6 +79,10 @@ StepResult Job::train_step(const Batch& batch) {
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.tokens_per_second = update.extra[1] / result.seconds;
   return result;
+}
+
+void Job::check_next_step() {
+  training_of(model).ask_for_check();
 }
 
 double Job::accumulate_gradients(const Batch& batch, bool synchronise) {

@@ -133,7 +133,7 @@ Optimizer::Shared::Update Optimizer::Shared::update(double limit, device::Readin
   result.norm = decision.norm;
   result.updated = decision.skipped == 0;
   if (result.updated) boosted_training.set_updates(++steps);
-  if (boosted_training.checks_update()) boosted_training.check_written(updating.shards());
+  if (boosted_training.checks_update()) verify([&] { boosted_training.check_written(updating.shards()); });
   if (scaler) {
     scaler->update(!result.updated);
     boosted_training.set_loss_scale(scaler->scale());

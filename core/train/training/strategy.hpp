@@ -2,6 +2,8 @@
 // failed.
 #pragma once
 
+#include <c10/util/ScopeExit.h>
+
 #include <exception>
 #include <functional>
 #include <string>
@@ -11,6 +13,7 @@
 #include "base/error_sink.hpp"
 #include "plugin_call.hpp"
 #include "weft/strategy.h"
+#include "weft/unverified.hpp"
 
 namespace weft {
 
@@ -99,10 +102,23 @@ class Strategy {
     disturbed_ = false;
     try {
       return body();
+    } catch (const UnverifiedError& error) {
+      failure_ = error.what();
+      is_whole_ = true;
+      throw;
     } catch (...) {
       if (disturbed_) failure_ = text_of_current_exception();
       throw;
     }
+  }
+  // Runs `body`, which saves, also where a comparison ended the training and no collective was cut off. A
+  // training that ended otherwise throws FAILED_PRECONDITION.
+  template <class Body>
+  void despite_comparison(const Body& body) {
+    if (!is_whole_) check_alive();
+    const auto restore =
+        c10::make_scope_exit([&, failure = std::exchange(failure_, "")] { failure_ = failure; });
+    body();
   }
   // Marks, inside `guarded`, that a failure from here on ends the training.
   void disturb() { disturbed_ = true; }
@@ -118,6 +134,7 @@ class Strategy {
   KeptHooks* kept_ = nullptr;
   bool disturbed_ = false;  // a hook was called or a collective begun since `guarded` began
   std::string failure_;     // text of the first failure; empty if there was none
+  bool is_whole_ = false;   // the failure is one of a comparison
 };
 
 }  // namespace weft

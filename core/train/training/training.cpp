@@ -252,11 +252,12 @@ void Training::begin_check() {
   bindings_.set_checks_update(false);
   bindings_.strategy().guarded([&] {
     const int64_t step = ++steps_begun_, every = bindings_.options().booster.check_agreement;
-    const bool due = every >= 0 && (step <= kFirst || (every > 0 && step % every == 0));
+    const bool asked = std::exchange(check_asked_, false);
+    const bool due = every >= 0 && (asked || step <= kFirst || (every > 0 && step % every == 0));
     const bool pending = zeroings_of_last_backward_ == bindings_.zeroings();
     if (!due || pending) return;
     bindings_.strategy().disturb();  // collectives begin here
-    if (step > 1) bindings_.check_replicas(Bindings::Origin::kTrained);
+    if (step > 1) verify([&] { bindings_.check_replicas(Bindings::Origin::kTrained); });
     check_.emplace(bindings_);
     bindings_.set_checks_update(true);
   });
@@ -267,7 +268,7 @@ void Training::finish_check() {
   const auto reset = c10::make_scope_exit([&] { check_.reset(); });
   bindings_.strategy().guarded([&] {
     bindings_.strategy().disturb();  // the gradients that are wrong stay pending
-    check_->finish();
+    verify([&] { check_->finish(); });
   });
 }
 

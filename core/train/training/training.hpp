@@ -75,13 +75,16 @@ class Training {
   void set_synchronise(bool synchronise) { synchronise_ = synchronise; }
   bool synchronise() const { return synchronise_; }
 
-  // Begins to compare what the strategy does in the next step with what it must do, if that is due
-  // (BoosterOptions::check_agreement) and no gradient is pending. Before all steps but the first compares
-  // the parameters, too. Call it before each step. Throws on every rank if they differ, which ends the
-  // training. Collective.
+  // Asks for a comparison in the next step, unless check_agreement leaves all of them out.
+  void ask_for_check() { check_asked_ = true; }
+  // Begins to compare what the strategy does in the next step with what it must do, if that is asked for or
+  // due (BoosterOptions::check_agreement) and no gradient is pending. Before all steps but the first compares
+  // the parameters, too. Call it before each step. Throws UnverifiedError on every rank if they differ, which
+  // ends the training. Collective.
   void begin_check();
-  // Ends the comparison, if there is one. Call it before the update. Throws on every rank what StepCheck
-  // finds, which ends the training. Collective.
+  bool is_checking() const { return check_.has_value(); }
+  // Ends the comparison, if there is one. Call it before the update. Throws UnverifiedError on every rank for
+  // what StepCheck finds, which ends the training. Collective.
   void finish_check();
 
  private:
@@ -104,7 +107,8 @@ class Training {
   bool synchronise_ = true;
   int64_t steps_begun_ = 0;
   int64_t zeroings_of_last_backward_ = -1;  // as many as bindings().zeroings(): gradients are pending
-  std::optional<StepCheck> check_;          // of the step that is running
+  bool check_asked_ = false;
+  std::optional<StepCheck> check_;  // of the step that is running
 };
 
 // Returns the bindings of `training`, which lives as long as the pointer.

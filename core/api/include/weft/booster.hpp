@@ -27,6 +27,9 @@ struct SaveOptions {
   // the Booster's destructor wait for it. All but the destructor throw what failed there; it logs the failure
   // and makes the process end with status 1.
   bool background = false;
+  // Of save_training: also saves a training that an UnverifiedError has ended, and compares nothing. What is
+  // saved may be wrong; give it another name.
+  bool unverified = false;
 };
 
 // What Booster::execute_pipeline did.

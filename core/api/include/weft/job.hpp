@@ -15,6 +15,7 @@
 #include "weft/optim/optimizer.hpp"
 #include "weft/optim/scheduler.hpp"
 #include "weft/state.hpp"
+#include "weft/unverified.hpp"
 
 namespace weft {
 
@@ -31,6 +32,7 @@ struct StepResult {
   double seconds = 0;
   double tokens_per_second = 0;  // over all ranks
   bool stop = false;             // some rank called Job::request_stop
+  bool checked = false;          // what the strategy did was compared with what it must do
 };
 
 // The loss over batches and ranks, as sums and counts. The loss of a criterion is averaged over samples.
@@ -70,8 +72,12 @@ struct Job {
   std::string configuration;
 
   // Runs forward, loss, backward, communication, clipping, update and schedule. `batch` is this rank's part
-  // of the global batch. Collective, as are the functions below.
+  // of the global batch. Throws UnverifiedError if a comparison of BoosterOptions::check_agreement fails.
+  // Collective, as are the functions below.
   StepResult train_step(const Batch& batch);
+  // Makes the next train_step compare what the strategy does with what it must do, as the first two do;
+  // before a save, for instance. With a check_agreement of -1 it does not. Call it on every rank.
+  void check_next_step();
   // Runs forward, loss and backward of one of several batches and returns the loss, the mean over this
   // batch's labels on all ranks. Without `synchronise` gradients stay local (no_sync).
   double accumulate_gradients(const Batch& batch, bool synchronise = true);

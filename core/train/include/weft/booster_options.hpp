@@ -29,10 +29,10 @@ struct BoosterOptions {
   // Seed of initial values, dropout, shuffling, masking and sampling.
   int64_t seed = 42;
   // Compare the ranks (parameters and sums of gradients) also in every N-th step; 0: only in the first two
-  // steps and before each save; -1: in no step and before no save. The first call of train_step compares sums
-  // of gradients over ranks, the second one and each save also parameters. A call that finds gradients
-  // pending compares nothing; boost, load and take_over always compare parameters. A difference is an error
-  // on every rank.
+  // steps, in those after which `train` saves, and before each save; -1: in no step and before no save. The
+  // first call of train_step compares sums of gradients over ranks, the second one and each save also
+  // parameters. A call that finds gradients pending compares nothing; boost, load and take_over always
+  // compare parameters. A difference is an UnverifiedError on every rank.
   int64_t check_agreement = 0;
   // Where the model computes: cpu, or the device of an installed library. A process uses one device; the
   // first Booster chooses it, and another one is refused (FAILED_PRECONDITION). Ranks of one machine that use
