@@ -7,8 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char kMagic[] = "WEFTFILE";
-enum { kLargestHeader = 1 << 28 };
+enum { kHead = sizeof FILE_HEAD - 1, kLargestHeader = 1 << 28 };
 
 uint64_t element_size(uint32_t dtype) {
   switch (dtype) {
@@ -48,10 +47,29 @@ static int all_bytes(int file, char* bytes, uint64_t size, uint64_t at, int writ
 }
 
 static uint64_t header_size(const layout* l) {
-  uint64_t i, size = 8 + 3 * 8;
+  uint64_t i, size = kHead + 3 * 8;
   for (i = 0; i < l->num_texts; ++i) size += 16 + l->keys[i].size + l->values[i].size;
   for (i = 0; i < l->num_tensors; ++i) size += 24 + l->tensors[i].name.size + 8 * l->tensors[i].ndim;
   return size;
+}
+
+static int compare_names(const void* left, const void* right) {
+  const text *a = left, *b = right;
+  const int order = memcmp(a->data, b->data, a->size < b->size ? a->size : b->size);
+  return order != 0 ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+static const char* check_names(const layout* l) {
+  text* const names = malloc((l->num_tensors + 1) * sizeof *names);
+  const char* problem = NULL;
+  uint64_t i;
+  if (names == NULL) return "has too many tensors for the memory";
+  for (i = 0; i < l->num_tensors; ++i) names[i] = l->tensors[i].name;
+  qsort(names, l->num_tensors, sizeof *names, compare_names);
+  for (i = 1; i < l->num_tensors; ++i)
+    if (compare_names(&names[i - 1], &names[i]) == 0) problem = "has a tensor name twice";
+  free(names);
+  return problem;
 }
 
 const char* place_tensors(layout* l) {
@@ -73,14 +91,17 @@ const char* place_tensors(layout* l) {
       return "has too large a tensor";
   }
   l->size = at;
-  return NULL;
+  return check_names(l);
 }
 
 void free_layout(layout* l) {
   uint64_t i;
   for (i = 0; l->keys != NULL && i < l->num_texts; ++i) free(l->keys[i].data);
   for (i = 0; l->values != NULL && i < l->num_texts; ++i) free(l->values[i].data);
-  for (i = 0; l->tensors != NULL && i < l->num_tensors; ++i) free(l->tensors[i].name.data);
+  for (i = 0; l->tensors != NULL && i < l->num_tensors; ++i) {
+    free(l->tensors[i].name.data);
+    free(l->tensors[i].written);
+  }
   free(l->keys);
   free(l->values);
   free(l->tensors);
@@ -143,7 +164,7 @@ static int take_all(cursor* c, layout* l) {
 
 const char* read_header(int file, layout* l, int* damaged) {
   struct stat status;
-  char first[16];
+  char first[kHead + 8];
   uint64_t size = 0;
   const char* problem = NULL;
   cursor c;
@@ -151,16 +172,17 @@ const char* read_header(int file, layout* l, int* damaged) {
   *damaged = 0;
   if (fstat(file, &status) != 0) return strerror(errno);
   *damaged = 1;
-  if (!all_bytes(file, first, sizeof first, 0, 0) || memcmp(first, kMagic, 8) != 0)
+  if (!all_bytes(file, first, sizeof first, 0, 0) || memcmp(first, FILE_HEAD, kHead) != 0)
     return "does not begin like this format";
-  memcpy(&size, first + 8, 8);
-  if (size < 32 || size > kLargestHeader || size > (uint64_t)status.st_size) return "ends within its header";
+  memcpy(&size, first + kHead, 8);
+  if (size < sizeof first || size > kLargestHeader || size > (uint64_t)status.st_size)
+    return "ends within its header";
   header = malloc(size);
   if (header == NULL || !all_bytes(file, header, size, 0, 0)) {
     free(header);
     return "has a header that cannot be read";
   }
-  c.at = header + 16;
+  c.at = header + sizeof first;
   c.end = header + size;
   if (!take_all(&c, l)) problem = "has a damaged header";
   free(header);
@@ -188,7 +210,7 @@ const char* write_header(int file, const layout* l) {
   uint64_t i;
   int written;
   if (header == NULL) return "there is no memory for the header";
-  put(&c, kMagic, 8);
+  put(&c, FILE_HEAD, kHead);
   put(&c, &size, 8);
   put(&c, &l->num_texts, 8);
   put(&c, &l->num_tensors, 8);
@@ -208,20 +230,39 @@ const char* write_header(int file, const layout* l) {
   return written ? NULL : strerror(errno);
 }
 
-const char* transfer(int file, const tensor* t, const int64_t* offset, const int64_t* extent, char* memory,
-                     uint64_t size, int writes) {
-  const uint64_t bytes = element_size(t->dtype);
-  int64_t index[WEFT_MAX_DIMS] = {0}; /* within the box */
-  uint64_t count = 1, run, done, at;
+const char* check_box(const tensor* t, const int64_t* offset, const int64_t* extent, uint64_t size) {
+  uint64_t bytes = element_size(t->dtype);
   uint32_t d;
   for (d = 0; d < t->ndim; ++d) {
     const int64_t begin = offset != NULL ? offset[d] : 0, width = extent != NULL ? extent[d] : t->shape[d];
     if (begin < 0 || width < 0 || begin > t->shape[d] || width > t->shape[d] - begin)
       return "a box is not within its tensor";
-    count *= (uint64_t)width;
+    bytes *= (uint64_t)width;
   }
-  if (size != count * bytes) return "a box has another number of bytes than its shape";
-  if (count == 0) return NULL;
+  return size == bytes ? NULL : "a box has another number of bytes than its shape";
+}
+
+/* Marks elements as written. Threads that write other elements may share a byte of the bits. */
+static void mark(unsigned char* written, uint64_t begin, uint64_t count) {
+  const uint64_t end = begin + count;
+  while (begin < end) {
+    if (begin % 8 == 0 && end - begin >= 8) {
+      __atomic_store_n(&written[begin / 8], 0xFF, __ATOMIC_RELAXED);
+      begin += 8;
+    } else {
+      __atomic_fetch_or(&written[begin / 8], (unsigned char)(1U << begin % 8), __ATOMIC_RELAXED);
+      ++begin;
+    }
+  }
+}
+
+const char* transfer(int file, const tensor* t, const int64_t* offset, const int64_t* extent, char* memory,
+                     int writes) {
+  const uint64_t bytes = element_size(t->dtype);
+  int64_t index[WEFT_MAX_DIMS] = {0}; /* within the box */
+  uint64_t count = 1, run, done, at;
+  uint32_t d;
+  for (d = 0; d < t->ndim; ++d) count *= (uint64_t)(extent != NULL ? extent[d] : t->shape[d]);
   run = t->ndim == 0 ? 1 : (uint64_t)(extent != NULL ? extent[t->ndim - 1] : t->shape[t->ndim - 1]);
   for (done = 0; done < count; done += run) {
     at = 0;
@@ -229,10 +270,34 @@ const char* transfer(int file, const tensor* t, const int64_t* offset, const int
       at = at * (uint64_t)t->shape[d] + (uint64_t)(index[d] + (offset != NULL ? offset[d] : 0));
     if (!all_bytes(file, memory + done * bytes, run * bytes, t->begin + at * bytes, writes))
       return strerror(errno);
+    if (writes) mark(t->written, at, run);
     for (d = t->ndim < 2 ? 0 : t->ndim - 1; d-- > 0;) { /* the next row */
       if (++index[d] < (extent != NULL ? extent[d] : t->shape[d])) break;
       index[d] = 0;
     }
   }
+  return NULL;
+}
+
+static uint64_t num_bits(const tensor* t) {
+  return (t->count + 7) / 8 * 8;
+}
+
+const char* begin_boxes(layout* l) {
+  uint64_t i;
+  for (i = 0; i < l->num_tensors; ++i) {
+    tensor* t = &l->tensors[i];
+    t->written = calloc(num_bits(t) / 8 + 1, 1);
+    if (t->written == NULL) return "there is no memory for a bit of each element";
+    mark(t->written, t->count, num_bits(t) - t->count); /* the last byte has more bits than elements */
+  }
+  return NULL;
+}
+
+const char* find_unwritten(const layout* l) {
+  uint64_t i, n;
+  for (i = 0; i < l->num_tensors; ++i)
+    for (n = 0; n < num_bits(&l->tensors[i]) / 8; ++n)
+      if (l->tensors[i].written[n] != 0xFF) return l->tensors[i].name.data;
   return NULL;
 }
