@@ -9,6 +9,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "host/expect_error.hpp"
+#include "host/listing.hpp"
 #include "host/plugin_root.hpp"
 #include "host/tar.hpp"
 
@@ -293,6 +294,21 @@ TEST_F(PluginFolder, PinsWhatIsInstalled) {
   EXPECT_EQ(used(), "1.0.0") << "an installation does not change what is pinned";
   EXPECT_EQ(unpin_plugin(paths(), "family"), json({{"id", "alpha"}, {"pinned", "=1.0.0"}}));
   EXPECT_EQ(used(), "1.1.0");
+}
+
+TEST_F(PluginFolder, MarksTheVersionThatAJobTakesAsTheDefault) {
+  const auto make_default = [](json& manifest) { manifest["default"] = true; };
+  for (const char* version : {"1.0.0", "1.1.0"})
+    system_.install(std::string("alpha_") + version, "alpha", version, make_default);
+  const auto defaults = [&] {
+    std::vector<std::string> versions;
+    for (const json& plugin : make_listing(scan(paths()), PluginRoot::facts(), false).at("plugins"))
+      if (plugin.at("default").get<bool>()) versions.push_back(plugin.at("version"));
+    return versions;
+  };
+  EXPECT_EQ(defaults(), std::vector<std::string>{"1.1.0"});
+  pin_plugin(paths(), "alpha@1.0");
+  EXPECT_EQ(defaults(), std::vector<std::string>{"1.0.0"});
 }
 
 TEST_F(PluginFolder, TakesNoDamagedVersionForOneThatCanBeUsed) {

@@ -135,9 +135,10 @@ TEST(OperationLibrary, RefusesWhatItDoesNotHave) {
     std::string identity;
     return make_plan(tiny_gpt2().module(), {}, folder.file("p.json", policy(operation, "")), &identity);
   };
+  std::string identity;
   for (const char* scale : {"true", "-1", "[]"})
     EXPECT_ERROR(
-        make_plan(tiny_gpt2().module(), {.tensor = 2}, folder.file("p.json", split_policy(scale)), nullptr),
+        make_plan(tiny_gpt2().module(), {.tensor = 2}, folder.file("p.json", split_policy(scale)), &identity),
         WEFT_INVALID_ARGUMENT, "scale");
   EXPECT_ERROR(plan("test.scaled/2"), WEFT_INVALID_ARGUMENT, "no operation is called \"test.scaled/2\"");
   EXPECT_ERROR(plan("test.unfinished/1"), WEFT_FAILED_PRECONDITION,
