@@ -41,8 +41,8 @@ typedef struct weft_loaded {
   const weft_plugin* plugin;
   weft_str id;
   weft_str version;
-  weft_str
-      kind; /* "strategy", "shard_policy", "model", "checkpoint_io", "operation", "device", "tokenizer" */
+  /* "strategy", "shard_policy", "model", "checkpoint_io", "operation", "device", "tokenizer" or "data" */
+  weft_str kind;
   weft_str path;     /* of the library */
   weft_str digest;   /* SHA-256 of the library, hexadecimal */
   weft_str manifest; /* plugin.json as text */
@@ -52,17 +52,18 @@ typedef struct weft_loaded {
 
 /* Loads the plugin of `kind` that provides `name` (a strategy, a family, an architecture, a format), or
  * returns it if it is already loaded. With an empty name it loads the default plugin of the kind, which says
- * so in its manifest. `version` is "0.3" for the newest 0.3.x, "=0.3.1" for this version alone or
- * "1.0.0-rc.1" for a pre-release; `name` may have it behind an @. A version that is named is bound: this
- * runtime, and what boosts with it, uses it until it names another one of the plugin. An empty `version`
- * selects the bound one, else the one that the user has pinned, else the newest release. Errors list every
- * candidate and why it was not loaded, the folders that were searched, and the nearest name. */
+ * so in its manifest; of several the one that is installed with Weft. `version` is "0.3" for the newest
+ * 0.3.x, "=0.3.1" for this version alone or "1.0.0-rc.1" for a pre-release; `name` may have it behind an @. A
+ * version that is named is bound: this runtime, and what boosts with it, uses it until it names another one
+ * of the plugin. An empty `version` selects the bound one, else the one that the user has pinned, else the
+ * newest release. Errors list every candidate and why it was not loaded, the folders that were searched, and
+ * the nearest name. */
 WEFT_EXPORT weft_status weft_runtime_load(weft_runtime* runtime, weft_str kind, weft_str name,
                                           weft_str version, weft_loaded* out, weft_error* error);
 
 /* Returns all plugins that were found, as JSON: {"plugins": [{id, version, kind, provides, tier, folder,
- * default, problem?}], "searched": [...]}. Reads manifests and loads nothing. Release the text with
- * weft_text_destroy. */
+ * default, problem?}], "searched": [...]}; `default` is true for the version that an empty name means. Reads
+ * manifests and loads nothing. Release the text with weft_text_destroy. */
 WEFT_EXPORT weft_status weft_runtime_list(weft_runtime* runtime, weft_str* own, weft_error* error);
 WEFT_EXPORT void weft_text_destroy(weft_str text);
 
