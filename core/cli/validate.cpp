@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 struct Flags {
   std::string file;
   std::vector<std::string> options;  // KEY=VALUE
-  std::string model;
+  std::string model, data;
   double timeout = 60;
   bool as_json = false;
   bool interface_only = false;
@@ -76,10 +76,12 @@ class Child {
   void run_suite(const json& library) {
     if (!library.value("good", true)) return;
     write_line(events_, {{"again", library}});
-    const std::string arguments =
-        json(
-            {{"library", library}, {"options", flags_.options}, {"model", flags_.model}, {"events", events_}})
-            .dump();
+    const std::string arguments = json({{"library", library},
+                                        {"options", flags_.options},
+                                        {"model", flags_.model},
+                                        {"data", flags_.data},
+                                        {"events", events_}})
+                                      .dump();
     int32_t code = 0;
     ErrorSink error;
     error.check(weft_command(WEFT_STR("plugins validate"), borrow(arguments), &code, error));
@@ -219,9 +221,12 @@ void validate(const Flags& flags) {
   const std::chrono::milliseconds time = milliseconds("--timeout", flags.timeout);
   for (const std::string& word : flags.options) require_utf8("-o", word);
   require_utf8("--model", flags.model);
-  if (flags.interface_only && (!flags.options.empty() || !flags.model.empty()))
+  require_utf8("--data", flags.data);
+  if (flags.interface_only && (!flags.options.empty() || !flags.model.empty() || !flags.data.empty()))
     throw UsageError(fmt::format("{} is given, but --interface-only leaves out the checks that need it",
-                                 flags.options.empty() ? "--model" : "-o"));
+                                 !flags.options.empty() ? "-o"
+                                 : flags.data.empty()   ? "--model"
+                                                        : "--data"));
   weft_signals_end();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -276,6 +281,7 @@ void add_validate(CLI::App& plugins) {
       "--model", flags->model,
       "A config.json whose model is made small and run, for policies and models (default: the family of "
       "its name); for a tokenizer, a folder with its files");
+  verb->add_option("--data", flags->data, "Data for the checks of a data set");
   verb->add_option("--timeout", flags->timeout, "Seconds after which the checks have failed; default: 60");
   verb->add_option("FILE", flags->file, "Library of a plugin, its folder, or its plugin.json")->required();
   verb->footer(

@@ -50,18 +50,21 @@ std::string options_of(const weft_loaded& loaded, const std::vector<std::string>
 
 }  // namespace
 
-// Arguments: one "library" as the host tells it, "options" of the plugin as KEY=VALUE, the path "model",
-// which may be empty, and the descriptor "events".
+// Arguments: one "library" as the host tells it, "options" of the plugin as KEY=VALUE, the paths "model" and
+// "data", which may be empty, and the descriptor "events".
 int validate(const json& arguments) {
   const json& library = arguments.at("library");
   const std::string kind = library.at("kind"), file = library.at("file"), version = library.at("version");
   const auto words = arguments.at("options").get<std::vector<std::string>>();
-  const std::string model = arguments.at("model");
+  const std::string model = arguments.at("model"), data = arguments.at("data");
   if (!contract::has_suite(kind)) {
-    if (!words.empty() || !model.empty())
+    if (!words.empty() || !model.empty() || !data.empty())
       fail(WEFT_INVALID_ARGUMENT,
            "{} is given, but for plugins of kind {} only the checks for all plugins run",
-           words.empty() ? "--model" : "-o", kind);
+           !words.empty() ? "-o"
+           : data.empty() ? "--model"
+                          : "--data",
+           kind);
     return 0;
   }
   const int fd = arguments.at("events").get<int>();
@@ -77,7 +80,7 @@ int validate(const json& arguments) {
     const weft_loaded loaded = load_plugin(kind, fmt::format("{}@={}", name, version));
     const std::string other = other_library(loaded, kind, name, file);
     tell({"is found by its name", other.empty(), other});
-    if (other.empty()) contract::check({kind, name, options_of(loaded, words), model}, tell);
+    if (other.empty()) contract::check({kind, name, options_of(loaded, words), model, data}, tell);
   }
   return 0;
 }

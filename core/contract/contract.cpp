@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "contract/checkpoint_io.hpp"
+#include "contract/data.hpp"
 #include "contract/model.hpp"
 #include "contract/operation.hpp"
 #include "contract/policy.hpp"
@@ -19,6 +20,7 @@ struct Suite {
   const char* kind;
   bool takes_options, takes_model;
   void (*run)(const Subject& subject, const Tell& tell);
+  bool takes_data = false;
 };
 
 constexpr Suite kSuites[] = {
@@ -26,6 +28,11 @@ constexpr Suite kSuites[] = {
      [](const Subject& subject, const Tell& tell) {
        check_checkpoint_io(subject.name, subject.options, tell);
      }},
+    {"data", true, true,
+     [](const Subject& subject, const Tell& tell) {
+       check_data(subject.name, subject.options, subject.data, subject.model, tell);
+     },
+     /*takes_data=*/true},
     {"strategy", true, false,
      [](const Subject& subject, const Tell& tell) { check_strategy(subject.name, subject.options, tell); }},
     {"shard_policy", false, true,
@@ -57,6 +64,8 @@ void check(const Subject& subject, const Tell& tell) {
   if (!suite->takes_model && !subject.model.empty())
     fail(WEFT_INVALID_ARGUMENT, "--model is given, but the checks of kind {} run a model of their own",
          subject.kind);
+  if (!suite->takes_data && !subject.data.empty())
+    fail(WEFT_INVALID_ARGUMENT, "--data is given, but the checks of kind {} read none", subject.kind);
   at::set_num_threads(1);  // the threads of libtorch's pool would not survive the forks of run_ranks()
   suite->run(subject, tell);
 }

@@ -13,6 +13,7 @@ struct Subject {
   std::string name;            // one that the library provides
   std::string options = "{}";  // of the plugin, a JSON object
   std::string model;           // a config.json or folder for the suites that need one; empty: none
+  std::string data;            // a path for the suite of data sets; empty: none
 };
 
 // Whether there is a suite for plugins of this kind.

@@ -16,13 +16,14 @@ struct Kind {
   std::string_view id;
   const char* nothing;  // "no strategy is called", before the name
 };
-constexpr std::array<Kind, 7> kKinds = {{{"strategy", "no strategy is called"},
+constexpr std::array<Kind, 8> kKinds = {{{"strategy", "no strategy is called"},
                                          {"shard_policy", "there is no shard policy for the family"},
                                          {"model", "there is no model library for the architecture"},
                                          {"checkpoint_io", "no checkpoint format is called"},
                                          {"operation", "no library has the operation"},
                                          {"device", "no library provides the device"},
-                                         {"tokenizer", "no library has the class of tokenizers"}}};
+                                         {"tokenizer", "no library has the class of tokenizers"},
+                                         {"data", "no library has the data set"}}};
 
 const Kind& kind_of(std::string_view id) {
   std::vector<std::string> ids;

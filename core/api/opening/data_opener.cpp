@@ -7,12 +7,14 @@
 #include "base/job_options.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
+#include "opening/library_data.hpp"
 #include "opening/model_data.hpp"
 #include "opening/model_files.hpp"
 #include "opening/model_state.hpp"
 #include "opening/text_data.hpp"
 #include "sound/sound_format.hpp"
 #include "weft/nn/sound_model.hpp"
+#include "weft/nn/token_model.hpp"
 
 namespace weft {
 
@@ -78,7 +80,31 @@ std::shared_ptr<data::QuestionSamples> questions_of(const DataOpener& data) {
   return open_questions(data.model, paths, data.tokenizer(), options, data.objective(), data.settings.name());
 }
 
+// Opens the data with the library that "dataset" names.
+std::shared_ptr<data::Dataset> library_data_of(const DataOpener& data) {
+  const std::string name = data.settings.text("dataset");
+  data.refuse_others("library", fmt::format("{} {} reads the data", data.called("dataset"), name));
+  data::OpenRequest request;
+  request.paths = data.settings.words("data");
+  request.sequence_length = data.sequence_length();
+  request.architecture = data.model.architecture();
+  if (const nn::TokenModel* const tokens = nn::find_token_model(data.model.module()))
+    request.vocabularies = tokens->vocabularies();
+  request.tokenizer = data.tokenizer();
+  request.seed = data.seed;
+  request.note = notes(data.world);
+  const double held_out = data.held_out();
+  const auto options = library_options(name, data.settings.words("dataset_options"));
+  auto opened =
+      part_of(open_library_data(name, options, std::move(request)), data.part(held_out), held_out, data.seed);
+  const ObjectiveOptions objective = data.objective();
+  if (!objective.objective.empty())
+    return with_objective(data.model, std::move(opened), objective, data.settings.name());
+  return opened;
+}
+
 std::shared_ptr<data::Dataset> labelled_of(const DataOpener& data) {
+  if (data.has_library()) return library_data_of(data);
   if (data.has_questions()) return questions_of(data);
   const ObjectiveOptions objective = data.objective();
   if (is_folder_of_files(data.model, data.path_of("data")))
@@ -90,7 +116,7 @@ std::shared_ptr<data::Dataset> labelled_of(const DataOpener& data) {
 }
 
 std::shared_ptr<data::TextDocuments> documents_of(const DataOpener& data) {
-  if (is_folder_of_files(data.model, data.path_of("data")) || data.has_questions())
+  if (data.has_library() || is_folder_of_files(data.model, data.path_of("data")) || data.has_questions())
     fail(WEFT_INVALID_ARGUMENT, "{}: {} measures the documents of text, which {} does not read; leave it out",
          data.path_of("data"), data.called("by_document"), data.model.architecture());
   return TextData(data).open_documents(data.objective());
@@ -118,7 +144,12 @@ std::shared_ptr<data::QuestionSamples> DataOpener::questions() const {
   return together(*this, questions_of);
 }
 
+bool DataOpener::has_library() const {
+  return settings.given("dataset");
+}
+
 bool DataOpener::has_questions() const {
+  if (has_library()) return false;
   const std::vector<std::string> paths = settings.words("data");
   const bool is_other =
       paths.size() == 1 && (paths.front().ends_with(".safetensors") || paths.front().ends_with(".bin"));
@@ -141,7 +172,7 @@ std::shared_ptr<data::Dataset> DataOpener::encoder_inputs(const char* key) const
 
 int64_t DataOpener::loader_workers(const char* key) const {
   if (settings.given("workers")) return settings.integer("workers");
-  if (!is_folder_of_files(model, path_of(key))) return 0;
+  if (has_library() || !is_folder_of_files(model, path_of(key))) return 0;
   return std::clamp<int64_t>(std::thread::hardware_concurrency() / static_cast<unsigned>(world.local_size()),
                              1, 4);
 }

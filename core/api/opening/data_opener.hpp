@@ -40,6 +40,8 @@ struct DataOpener {
   std::shared_ptr<data::TextDocuments> documents() const;
   std::shared_ptr<data::QuestionSamples> questions() const;
 
+  // Returns whether a library of data sets reads "data" ("dataset").
+  bool has_library() const;
   // Returns whether "data" is read as files of questions: the model answers them, and it is neither a file of
   // tensors nor of tokens.
   bool has_questions() const;
@@ -64,7 +66,7 @@ struct DataOpener {
   ObjectiveOptions objective() const;
   std::string called(const char* name) const { return settings.called(name); }
   // Throws INVALID_ARGUMENT for a setting that is given but has no effect on data of this kind: "text",
-  // "tokens", "tensors", "images", "recordings" or "questions". `what` says what the data is.
+  // "tokens", "tensors", "images", "recordings", "questions" or "library". `what` says what the data is.
   void refuse_others(const std::string& kind, const std::string& what) const;
 };
 
