@@ -1,5 +1,7 @@
 #include "base/settings.hpp"
 
+#include <algorithm>
+
 #include <utility>
 
 #include "base/job_options.hpp"
@@ -51,6 +53,9 @@ std::vector<std::string> Settings::words(const std::string& name) const {
   const json found = value(name);
   if (found.is_null()) return {};
   if (found.is_string()) return {found.get<std::string>()};
+  const auto is_text = [](const json& word) { return word.is_string(); };
+  if (!found.is_array() || !std::all_of(found.begin(), found.end(), is_text))
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be a list of texts", called_(name), found.dump());
   return found.get<std::vector<std::string>>();
 }
 

@@ -40,7 +40,8 @@ TEST(JobOptions, HaveASentenceThatStandsAlone) {
 }
 
 TEST(JobOptions, KnowTheKindsOfData) {
-  const std::set<std::string> kinds = {"text", "tokens", "tensors", "images", "recordings", "questions"};
+  const std::set<std::string> kinds = {"text",       "tokens",    "tensors", "images",
+                                       "recordings", "questions", "library"};
   for (const JobOption& option : job_options())
     for (const std::string& kind : option.data) EXPECT_TRUE(kinds.contains(kind)) << option.spec.name;
 }

@@ -81,6 +81,16 @@ static void settings_without_effect_are_refused(void) {
           "letters.bin");
   REFUSED(WEFT_NOT_FOUND,
           weft_data_open(runtime, model, text, str("{\"tokenizer\": \"nowhere\"}"), &data, error), "nowhere");
+  REFUSED(WEFT_NOT_FOUND,
+          weft_data_open(runtime, model, text, str("{\"dataset\": \"nobody\"}"), &data, error),
+          "no library has the data set", "nobody");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_data_open(runtime, model, text, str("{\"dataset_options\": [\"ids=8\"]}"), &data, error),
+          "dataset");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_data_open(runtime, model, text, str("{\"dataset\": \"nobody\", \"dataset_options\": [8]}"),
+                         &data, error),
+          "dataset_options", "list of texts");
   EXPECT(data == NULL);
   weft_model_destroy(model);
 }
