@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "api/job.hpp"
+#include "files/parts.hpp"
 #include "support/expect_error.hpp"
 #include "support/launch_ranks.hpp"
 
@@ -262,6 +264,89 @@ TEST_F(ResumeRefusal, ComesForAnotherVersionAndForDamage) {
   expect_refusal(options_, WEFT_DATA_LOSS, {"state.json is damaged"});
   folder_.file("saved/training_state/state.json", "{\"version\": 2,");
   expect_refusal(options_, WEFT_INVALID_ARGUMENT, {"state.json"});
+}
+
+// A strategy's own tensors.
+class KeptTensors : public Resume {
+ protected:
+  KeptTensors() {
+    options_.model = folder_.file("plain.json", config_json());
+    options_.strategy = "slices";
+    options_.strategy_options = R"({"average": true})";
+    options_.batch_size = 6;
+    options_.accumulate = 1;
+  }
+  // Returns the tensors whose names begin so, from a training state.
+  std::map<std::string, at::Tensor> saved(const std::string& name, const std::string& begin) const {
+    const checkpoint::PartsReader reader(in(name) + "/training_state");
+    std::map<std::string, at::Tensor> found;
+    for (size_t i = 0; i < reader.entries().size(); ++i)
+      if (reader.entries()[i].name.starts_with(begin)) found[reader.entries()[i].name] = reader.read(i);
+    return found;
+  }
+  static double distance(const std::map<std::string, at::Tensor>& a,
+                         const std::map<std::string, at::Tensor>& b) {
+    double most = 0;
+    for (const auto& [name, tensor] : a)
+      most = std::max(most, (tensor - b.at(name)).abs().max().item<double>());
+    return most;
+  }
+};
+
+TEST_F(KeptTensors, AreReadOnAnyNumberOfRanks) {
+  run(2, 6, "", "whole");
+  run(2, 3, "", "begin");
+  run(2, 3, "begin", "rest");
+  run(3, 3, "begin", "others");
+  expect_same_state("whole", "rest");
+  const auto whole = saved("whole", "strategy/slices/average/"),
+             others = saved("others", "strategy/slices/average/"),
+             begin = saved("begin", "strategy/slices/average/");
+  EXPECT_EQ(whole.size(), others.size());
+  EXPECT_GT(whole.size(), 10u);
+  EXPECT_LT(distance(whole, others), 1e-5);
+  EXPECT_GT(distance(whole, begin), 1e-2) << "they change, so what begins anew is another one";
+}
+
+TEST_F(KeptTensors, AreTakenOverByAStrategyOfTheSameName) {
+  run(2, 3, "", "begin");
+  on_ranks({2}, [&](World& world) {
+    Job job = make_job(world, options_);
+    train(job, 3);
+    BoosterOptions turned;
+    turned.strategy = "slices";
+    turned.options = R"({"average": true, "turn": 1})";
+    Booster next(turned, world);
+    next.take_over(job);
+    next.save_training(job, in("moved"));
+  });
+  const auto before = saved("begin", "strategy/"), moved = saved("moved", "strategy/");
+  EXPECT_EQ(before.size(), moved.size());
+  EXPECT_EQ(distance(before, moved), 0);
+}
+
+TEST_F(KeptTensors, BeginAnewWhereTheyWereNotSavedAndAreLeftOutWhereNobodyKeepsThem) {
+  run(2, 3, "", "begin");
+  options_.strategy_options = R"({"average": true, "name": "other"})";
+  run(2, 1, "begin", "other");
+  EXPECT_TRUE(saved("other", "strategy/slices/average/").empty());
+  const auto once = saved("other", "strategy/slices/other/"),
+             before = saved("begin", "strategy/slices/average/");
+  EXPECT_EQ(once.size(), before.size());
+  options_.strategy = "torch_ddp";
+  options_.strategy_options = "{}";
+  run(2, 1, "other", "plain");
+  EXPECT_TRUE(saved("plain", "strategy/").empty());
+}
+
+TEST_F(KeptTensors, AreRefusedUnlessTheyAreWholeAndHaveAPlainName) {
+  on_ranks({2}, [&](World& world) {
+    JobOptions options = options_;
+    options.strategy_options = R"({"average": true, "fail": "kept"})";
+    EXPECT_ERROR(make_job(world, options), WEFT_INTERNAL, "slices: the ranges of \"average\"", "elements");
+    options.strategy_options = R"({"average": true, "name": "../x"})";
+    EXPECT_ERROR(make_job(world, options), WEFT_INVALID_ARGUMENT, "../x", "letters");
+  });
 }
 
 }  // namespace

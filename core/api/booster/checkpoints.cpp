@@ -166,10 +166,11 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
 void Booster::Shared::write_training(const Job& job, const std::string& path,
                                      const SaveOptions& save_options) {
   Bindings& bindings = job.model.shared().bindings();
-  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_SAVE);
+  std::vector<Kept> kept;
+  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_SAVE, &kept);
   ModelSnapshot model(job.model, save_options, options.checkpoint_io, checkpoint::held_values(shards));
   model.check_weights_path();
-  checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(trained(job, bindings), world, shards);
+  checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(trained(job, bindings), world, shards, kept);
   if (save_options.background) {
     checkpoint::copy_pieces(model.pieces, world.is_master());  // the master writes what others count, too
     checkpoint::copy_pieces(state.pieces, false);
@@ -195,8 +196,9 @@ void Booster::load_training(Job& job, const std::string& path) {
     if (world().size() > 1) identity = saved->identity();
   });
   require_agreement(world().communicator(), {{"training state", identity}}, {{"training state", path}});
-  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD);
-  on_every_rank(world().communicator(), [&] { saved->read(shards); });
+  std::vector<Kept> kept;
+  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD, &kept);
+  on_every_rank(world().communicator(), [&] { saved->read(shards, kept); });
   bindings.values_written(WEFT_REASON_LOAD, shards);
   bindings.check_replicas(Bindings::Origin::kLoaded);
   saved->restore(world());

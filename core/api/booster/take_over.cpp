@@ -39,6 +39,18 @@ checkpoint::Pieces master_pieces(const std::vector<Shard>& shards, const Add& ad
   return pieces;
 }
 
+// Does the same with the tensors that a strategy keeps.
+template <class Add>
+checkpoint::Pieces kept_pieces(const std::vector<Kept>& kept, const Add& add) {
+  checkpoint::Pieces pieces;
+  for (const auto& [name, range] : kept) {
+    const weft_param& param = *range.param;
+    add(range, {name + "/" + param.name, range.value.scalar_type(), param.shape}, param.index, range.value,
+        pieces);
+  }
+  return pieces;
+}
+
 void append(checkpoint::Pieces& pieces, checkpoint::Pieces more) {
   std::move(more.begin(), more.end(), std::back_inserter(pieces));
 }
@@ -59,6 +71,21 @@ void fill(const Communicator& ranks, const std::vector<checkpoint::TensorHolders
         if (intersection(target->box, part) == part) view_of(target->values, target->box, part).copy_(values);
     });
   }
+}
+
+// Fills what one strategy keeps with what another of the same name kept. Collective.
+void move_kept(const Communicator& ranks, const std::vector<Kept>& before, const std::vector<Kept>& after) {
+  const checkpoint::Pieces held = kept_pieces(before, checkpoint::add_held);
+  fill(ranks, checkpoint::gather_holders(ranks, held), held, kept_pieces(after, checkpoint::add_wanted));
+}
+
+// Returns the tensors that are no values of parameters: states of the optimizer.
+std::vector<checkpoint::Entry> states_in(const std::vector<checkpoint::TensorHolders>& holders,
+                                         const Bindings& bindings) {
+  std::vector<checkpoint::Entry> entries;
+  for (const checkpoint::TensorHolders& known : holders)
+    if (bindings.find_param(known.tensor.name) == nullptr) entries.push_back(known.tensor);
+  return entries;
 }
 
 // Gives the optimizer to `after` with its states.
@@ -102,7 +129,9 @@ void Booster::take_over(Job& job) {
   on_every_rank(ranks, [&] { check_quiet(before); });
   before.zero_gradients();
 
-  checkpoint::Pieces held = master_pieces(before.publish(WEFT_REASON_TAKE_OVER), checkpoint::add_held);
+  std::vector<Kept> kept_before, kept_after;
+  checkpoint::Pieces held =
+      master_pieces(before.publish(WEFT_REASON_TAKE_OVER, &kept_before), checkpoint::add_held);
   std::optional<checkpoint::OptimizerSnapshot> snapshot;
   if (job.optimizer) {
     snapshot = checkpoint::take_snapshot(job.optimizer, ranks);
@@ -110,12 +139,8 @@ void Booster::take_over(Job& job) {
   }
   const std::vector<checkpoint::TensorHolders> all_holders = checkpoint::gather_holders(ranks, held);
   std::optional<checkpoint::SavedOptimizer> states;
-  if (job.optimizer) {
-    std::vector<checkpoint::Entry> entries;
-    for (const checkpoint::TensorHolders& known : all_holders)
-      if (before.find_param(known.tensor.name) == nullptr) entries.push_back(known.tensor);
-    states.emplace(snapshot->description, entries, job.optimizer, "take_over");
-  }
+  if (job.optimizer)
+    states.emplace(snapshot->description, states_in(all_holders, before), job.optimizer, "take_over");
 
   const Job job_before = job;
   std::optional<optim::Optimizer::Shared> optimizer_before;
@@ -130,10 +155,11 @@ void Booster::take_over(Job& job) {
     const Shared::Made made = shared_->make_training(job, std::make_shared<NoValues>());
     training_after = made.training;
     Bindings& after = training_after->bindings();
-    const std::vector<Shard> shards = after.publish(WEFT_REASON_TAKE_OVER);
+    const std::vector<Shard> shards = after.publish(WEFT_REASON_TAKE_OVER, &kept_after);
     checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
     if (states) append(wanted, states->wanted_states(shards));
     fill(ranks, all_holders, held, wanted);
+    if (before.strategy_name() == after.strategy_name()) move_kept(ranks, kept_before, kept_after);
     after.values_written(WEFT_REASON_TAKE_OVER, shards);
     training_after->set_synchronise(training_before->synchronise());
     if (states) move_optimizer(job, training_after, made.host, *states);

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <chrono>
+#include <set>
 
 #include "base/files.hpp"
 #include "base/json.hpp"
@@ -45,6 +46,12 @@ json used_plugins_to_json() {
   for (const UsedPlugin& plugin : used_plugins())
     plugins.push_back({{"kind", plugin.kind}, {"id", plugin.id}, {"version", plugin.version}});
   return plugins;
+}
+
+// How the names of tensors of strategies begin, and those of this one.
+constexpr const char* kKept = "strategy/";
+std::string kept_prefix(const Bindings& bindings) {
+  return fmt::format("{}{}/", kKept, bindings.strategy_name());
 }
 
 // Of all ranks. Collective.
@@ -100,7 +107,8 @@ void read_schedule(const json& saved, const std::string& path, optim::Scheduler&
   schedule.seek(step);
 }
 
-TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const std::vector<Shard>& shards) {
+TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const std::vector<Shard>& shards,
+                               const std::vector<Kept>& kept) {
   const Bindings& bindings = trained.bindings;
   TrainingSnapshot snapshot;
   snapshot.state = {
@@ -132,6 +140,11 @@ TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const
     const at::ScalarType master = shard.value.scalar_type();
     if (master != param.tensor.scalar_type())
       add_held(shard, {param.name, master, param.shape}, param.index, shard.value, snapshot.pieces);
+  }
+  for (const auto& [name, range] : kept) {
+    const weft_param& param = *range.param;
+    add_held(range, {kept_prefix(bindings) + name + "/" + param.name, range.value.scalar_type(), param.shape},
+             param.index, range.value, snapshot.pieces);
   }
   return snapshot;
 }
@@ -187,7 +200,8 @@ SavedTraining::SavedTraining(const fs::path& model_folder, Trained trained)
   if (!trained_.optimizer) return;
   std::vector<Entry> states;
   for (const Entry& entry : parts_->entries())
-    if (trained_.bindings.find_param(entry.name) == nullptr) states.push_back(entry);
+    if (trained_.bindings.find_param(entry.name) == nullptr && !entry.name.starts_with(kKept))
+      states.push_back(entry);
   optimizer_ = std::make_unique<SavedOptimizer>(state_.at("optimizer"), states, trained_.optimizer, path_);
 }
 
@@ -289,7 +303,47 @@ json SavedTraining::identity() const {
           {"weights", digest_prefix(weights_)}};
 }
 
-void SavedTraining::read(const std::vector<Shard>& shards) {
+void SavedTraining::read_kept(const std::vector<Kept>& kept) const {
+  const Bindings& bindings = trained_.bindings;
+  const std::string prefix = kept_prefix(bindings);
+  std::set<std::string> read, missing, left;
+  for (const auto& [name, range] : kept) {
+    const weft_param& param = *range.param;
+    const std::string entry_name = prefix + name + "/" + param.name;
+    const std::optional<size_t> found = parts_->find(entry_name);
+    if (!found) {
+      missing.insert(name);
+      continue;
+    }
+    const Entry& entry = parts_->entries()[*found];
+    if (entry.shape != param.shape)
+      fail(WEFT_INVALID_ARGUMENT, "{}: {} has shape ({}), must have ({})", path_, entry_name,
+           fmt::join(entry.shape, ", "), fmt::join(param.shape, ", "));
+    Pieces pieces;
+    add_wanted(range, entry, param.index, range.value, pieces);
+    for (const Piece& piece : pieces) parts_->read(*found, piece.box, piece.values);
+    read.insert(name);
+  }
+  for (const Entry& entry : parts_->entries()) {
+    if (!entry.name.starts_with(kKept)) continue;
+    const bool is_own =
+        entry.name.starts_with(prefix) &&
+        read.contains(entry.name.substr(prefix.size(), entry.name.rfind('/') - prefix.size()));
+    if (!is_own) left.insert(entry.name.substr(0, entry.name.rfind('/')));
+  }
+  if (!bindings.world().is_master()) return;
+  for (const std::string& name : missing)
+    log(WEFT_LOG_WARNING,
+        fmt::format("{}: it has no \"{}\" (or not of every parameter), which strategy {} keeps and "
+                    "now begins anew",
+                    path_, name, bindings.strategy_name()));
+  for (const std::string& name : left)
+    log(WEFT_LOG_WARNING, fmt::format("{}: {} is left out: strategy {} keeps nothing of this name", path_,
+                                      name, bindings.strategy_name()));
+}
+
+void SavedTraining::read(const std::vector<Shard>& shards, const std::vector<Kept>& kept) {
+  read_kept(kept);
   if (optimizer_ != nullptr)
     for (const Piece& piece : optimizer_->wanted_states(shards))
       parts_->read(*parts_->find(piece.tensor.name), piece.box, piece.values);

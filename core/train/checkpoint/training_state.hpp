@@ -34,8 +34,9 @@ struct Trained {
 };
 
 // What the folder training_state/ of a model folder holds: state.json, job.yaml, the generators of all ranks,
-// and in parts (parts.hpp) the optimizer's state, and the values where the strategy keeps them in another
-// dtype than the model's, under the parameters' names.
+// and in parts (parts.hpp) the optimizer's state, the values where the strategy keeps them in another dtype
+// than the model's, under the parameters' names, and tensors of the strategy's own, as
+// "strategy/STRATEGY/NAME/PARAMETER".
 struct TrainingSnapshot {
   nlohmann::json state;
   std::string configuration;
@@ -43,7 +44,8 @@ struct TrainingSnapshot {
   Pieces pieces;
 };
 // Collective. The pieces are views of what is trained.
-TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const std::vector<Shard>& shards);
+TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const std::vector<Shard>& shards,
+                               const std::vector<Kept>& kept);
 // Collective; throws on every rank alike. All ranks see `folder`, which exists. `weights`: the master's path
 // of the weights to which the state belongs, written in `format`, of which it keeps a fingerprint. The state
 // itself has the default format.
@@ -66,8 +68,9 @@ class SavedTraining {
   SavedTraining(const std::filesystem::path& model_folder, Trained trained);
   // Returns what tells this training state and its weights from others, for ranks to compare.
   nlohmann::json identity() const;
-  // Fills the shards with values and makes the optimizer's state; all else is as it was.
-  void read(const std::vector<Shard>& shards);
+  // Fills the shards with values, and the strategy's own tensors as far as they were saved, which it says on
+  // the master, and makes the optimizer's state; all else is as it was.
+  void read(const std::vector<Shard>& shards, const std::vector<Kept>& kept);
   // Optimizer, schedule, data position and random generators; tells on the master what differs.
   void restore(const World& world);
 
@@ -76,6 +79,7 @@ class SavedTraining {
   void check_data() const;
   void check_weights() const;
   void warn_of_differences() const;
+  void read_kept(const std::vector<Kept>& kept) const;
   bool restore_generator(const World& world) const;  // false: of other axes
   Trained trained_;
   std::string model_folder_;

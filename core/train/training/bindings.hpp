@@ -95,7 +95,8 @@ class Bindings {
   // Gives the parameter its storage. From then on the strategy's `gradient_ready` is called for it.
   void bind(weft_param& param, const at::Tensor& storage);
   // Returns the shards that the strategy publishes: the same ranges in every call. `reason` is WEFT_REASON_*.
-  std::vector<Shard> publish(uint32_t reason);
+  // `kept` receives the ranges of its own tensors.
+  std::vector<Shard> publish(uint32_t reason, std::vector<Kept>* kept = nullptr);
   // Throws INTERNAL on every rank if the strategy publishes other values than those in `written`, which it
   // published before and the host has written: then they are copies, and what is trained is lost. Collective.
   void check_written(const std::vector<Shard>& written);

@@ -1,6 +1,7 @@
 // Checks what a strategy must do and the host can see. An error that is not found here would become a hang or
 // a wrong gradient later.
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -30,58 +31,95 @@ void Bindings::check_bound() const {
 
 namespace {
 
+using Params = std::vector<std::unique_ptr<weft_param>>;
+
 // By the index of the parameter. The point is the same on all ranks.
-std::vector<Cover> empty_covers(const std::vector<std::unique_ptr<weft_param>>& params) {
+std::vector<Cover> empty_covers(const Params& params) {
   constexpr uint64_t kPoint = 0x9e3779b97f4a7c15 >> 4;
   std::vector<Cover> covers;
   for (const auto& param : params) covers.emplace_back(param->shape, kPoint);
   return covers;
 }
 
+// How many elements of each parameter ranges count, and which.
+class Counted {
+ public:
+  explicit Counted(const Params& params) : counts_(params.size()), covers_(empty_covers(params)) {}
+
+  void add(const Shard& shard) {
+    const weft_param& param = *shard.param;
+    counts_[param.index] += shard.counted_count;
+    for_each_box(param.cut, shard.begin + shard.counted_begin, shard.counted_count,
+                 shard.value.narrow(0, shard.counted_begin, shard.counted_count),
+                 [&](const Box& box, const at::Tensor&) { covers_[param.index].add(box); });
+  }
+  // Adds what another rank has counted.
+  void add(const nlohmann::json& other) {
+    for (size_t index = 0; index < counts_.size(); ++index) {
+      counts_[index] += other.at("counted")[index].get<int64_t>();
+      covers_[index].add(other.at("covered")[index].get<uint64_t>());
+    }
+  }
+  nlohmann::json to_json() const {
+    std::vector<uint64_t> sums;
+    for (const Cover& cover : covers_) sums.push_back(cover.sum());
+    return {{"counted", counts_}, {"covered", sums}};
+  }
+  // Throws INTERNAL unless each element of every parameter is counted once, or, with `may_lack`, none of it.
+  void require_whole(const Params& params, const std::string& what, bool may_lack) const {
+    std::vector<Cover> whole = empty_covers(params);
+    for (const auto& param : params) {
+      const Box box = Box::whole(param->shape);
+      whole[param->index].add(box);
+      const int64_t count = counts_[param->index];
+      if (may_lack && count == 0) continue;
+      constexpr const char* kAdvice = "publish each element once and say over which axes ranges are split";
+      if (count != box.numel())
+        fail(WEFT_INTERNAL, "{} of {} count {} elements over all ranks, but it has {}; {}", what, param->name,
+             count, box.numel(), kAdvice);
+      if (covers_[param->index].sum() != whole[param->index].sum())
+        fail(WEFT_INTERNAL, "{} of {} count some of its {} elements twice and others not at all; {}", what,
+             param->name, box.numel(), kAdvice);
+    }
+  }
+
+ private:
+  std::vector<int64_t> counts_;
+  std::vector<Cover> covers_;
+};
+
 }  // namespace
 
 void Bindings::check_published() {
-  // How many elements each rank counts of each parameter, and which.
   const std::vector<std::string> all = gather_from_every_rank(world_.communicator(), [&] {
-    std::vector<int64_t> counted(params_.size());
-    std::vector<Cover> covers = empty_covers(params_);
+    Counted values(params_);
     std::set<Axes> divided;
-    for (const Shard& shard : publish(WEFT_REASON_START)) {
-      const weft_param& param = *shard.param;
-      counted[param.index] += shard.counted_count;
-      for_each_box(param.cut, shard.begin + shard.counted_begin, shard.counted_count,
-                   shard.value.narrow(0, shard.counted_begin, shard.counted_count),
-                   [&](const Box& box, const at::Tensor&) { covers[param.index].add(box); });
+    std::vector<Kept> kept;
+    for (const Shard& shard : publish(WEFT_REASON_START, &kept)) {
+      values.add(shard);
       divided.insert(shard.divided_axes);
-      ranges_.push_back({param.index, shard.begin, shard.count});
+      ranges_.push_back({shard.param->index, shard.begin, shard.count});
     }
-    std::vector<uint64_t> sums;
-    for (const Cover& cover : covers) sums.push_back(cover.sum());
-    return nlohmann::json({{"counted", counted}, {"covered", sums}, {"divided", divided}}).dump();
+    std::map<std::string, Counted> own;
+    for (const Kept& one : kept) own.try_emplace(one.name, params_).first->second.add(one.range);
+    nlohmann::json told = {{"values", values.to_json()}, {"divided", divided}};
+    for (const auto& [name, counted] : own) told["kept"][name] = counted.to_json();
+    return told.dump();
   });
-  std::vector<int64_t> total(params_.size());
-  std::vector<Cover> covers = empty_covers(params_), whole = empty_covers(params_);
+  Counted values(params_);
+  std::map<std::string, Counted> own;
   for (const std::string& text : all) {
     const nlohmann::json published = nlohmann::json::parse(text);
     divided_axes_.merge(published.at("divided").get<std::set<Axes>>());
-    for (size_t index = 0; index < params_.size(); ++index) {
-      total[index] += published.at("counted")[index].get<int64_t>();
-      covers[index].add(published.at("covered")[index].get<uint64_t>());
-    }
+    values.add(published.at("values"));
+    const nlohmann::json kept = published.value("kept", nlohmann::json::object());
+    for (const auto& [name, counted] : kept.items())
+      own.try_emplace(name, params_).first->second.add(counted);
   }
-  for (const auto& param : params_) {
-    const Box box = Box::whole(param->shape);
-    whole[param->index].add(box);
-    constexpr const char* kAdvice = "publish each element once and say over which axes ranges are split";
-    if (total[param->index] != box.numel())
-      fail(WEFT_INTERNAL,
-           "{}: the ranges published of {} count {} elements over all ranks, but it has {}; {}",
-           strategy_name(), param->name, total[param->index], box.numel(), kAdvice);
-    if (covers[param->index].sum() != whole[param->index].sum())
-      fail(WEFT_INTERNAL,
-           "{}: the ranges published of {} count some of its {} elements twice and others not at all; {}",
-           strategy_name(), param->name, box.numel(), kAdvice);
-  }
+  values.require_whole(params_, strategy_name() + ": the ranges published", false);
+  for (const auto& [name, counted] : own)
+    counted.require_whole(params_, fmt::format("{}: the ranges of \"{}\" published", strategy_name(), name),
+                          true);
 }
 
 void Bindings::check_ranges(const std::vector<Shard>& shards) const {

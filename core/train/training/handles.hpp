@@ -82,4 +82,10 @@ struct Shard {
   int64_t counted_count = 0;
 };
 
+// A published range of a tensor of the strategy's own, which `range.value` holds.
+struct Kept {
+  std::string name;
+  Shard range;
+};
+
 }  // namespace weft

@@ -1,11 +1,14 @@
 // Collects the shards that a strategy publishes. Updating, clipping, saving and loading work on these.
 #pragma once
 
+#include <string_view>
+
 #include "training/bindings.hpp"
 
 struct weft_shard_sink {
   const weft::Bindings* bindings;
   std::vector<weft::Shard> shards;
+  std::vector<weft::Kept> kept;
 };
 
 namespace weft {
@@ -15,5 +18,8 @@ namespace weft {
 // sums over all ranks count every element once on any mesh.
 void add_shard(weft_shard_sink& sink, const weft_shard& record, const at::Tensor& value,
                const at::Tensor& gradient, const at::Tensor& working);
+// Does the same with a range of a tensor of the strategy's own.
+void add_kept(weft_shard_sink& sink, std::string_view name, const weft_shard& record,
+              const at::Tensor& value);
 
 }  // namespace weft

@@ -154,7 +154,8 @@ struct Services {
 
   static const weft_publish_services* publish() {
     static const weft_publish_services table = {
-        sizeof(weft_publish_services), [](weft_shard_sink* sink, const weft_shard* shard, weft_error* error) {
+        sizeof(weft_publish_services),
+        [](weft_shard_sink* sink, const weft_shard* shard, weft_error* error) {
           return guarded(error, [&] {
             require_size("weft_shard", shard->struct_size, WEFT_END_OF(weft_shard, flags));
             if (shard->value == nullptr)
@@ -165,6 +166,14 @@ struct Services {
             const bool has_working = WEFT_HAS_FIELD(shard, weft_shard, working);
             add_shard(*sink, *shard, tensor_of(shard->value), given(shard->gradient),
                       has_working ? given(shard->working) : at::Tensor());
+          });
+        },
+        [](weft_shard_sink* sink, weft_str name, const weft_shard* shard, weft_error* error) {
+          return guarded(error, [&] {
+            require_size("weft_shard", shard->struct_size, WEFT_END_OF(weft_shard, flags));
+            if (shard->value == nullptr)
+              throw Error(WEFT_INVALID_ARGUMENT, "a tensor that the strategy keeps has no numbers");
+            add_kept(*sink, view(name), *shard, tensor_of(shard->value));
           });
         }};
     return &table;

@@ -109,6 +109,14 @@ typedef struct weft_publish_services {
   /* Takes one record, inside publish. The host keeps the tensors until the strategy publishes again. [step]
    * [no collective] since 0.2 */
   weft_status (*shard)(weft_shard_sink* sink, const weft_shard* shard, weft_error* error);
+  /* Takes a tensor of the strategy's own, inside publish: `shard->value` has one number for each element of
+   * the range, such as an average of the values or what a compressed gradient has left. `gradient` and
+   * `working` are NULL. A training state keeps it beside the optimizer's states, and a job that resumes under
+   * a strategy of this name reads it into the same memory before values_changed(LOAD), on any number of
+   * ranks and in any ranges. `name` is of letters, digits and _. Over all ranks, the ranges under one name
+   * must hold each element of a parameter once, or none of it; they need not be those of `shard`, but are the
+   * same in every call. What a training state lacks stays as it is. [step] [no collective] since 0.2 */
+  weft_status (*kept)(weft_shard_sink* sink, weft_str name, const weft_shard* shard, weft_error* error);
 } weft_publish_services;
 
 /* A parameter of a model that is not in memory. */

@@ -30,12 +30,13 @@ class Slices final : public Strategy {
           throw weft::Error(WEFT_INTERNAL, "slices: told to fail");
       }
       const weft_param_info info = parameter.info();
-      Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}, 0};
+      Held held{parameter, at::empty({info.count}, weft::scalar_type(info.working_dtype)), {}, {}, 0};
       parameter.read(0, held.working);
       parameter.bind(held.working);
       const int64_t from = std::clamp<int64_t>(begin - first, 0, info.count);
       const int64_t to = std::clamp<int64_t>(end - first, 0, info.count);
       held.begin = from;
+      held.average = at::zeros({to - from}, weft::scalar_type(info.master_dtype));
       held.master =
           held.working.narrow(0, from, to - from).to(weft::scalar_type(info.master_dtype), false, true);
       held_.push_back(std::move(held));
@@ -68,9 +69,15 @@ class Slices final : public Strategy {
       if (gradient.defined())
         gradient = gradient.view(-1).narrow(0, held.begin, held.master.numel()).to(held.master.scalar_type());
       sink.shard(held.parameter, held.begin, held.master, gradient, axes_);
+      if (options.get<bool>("average"))
+        sink.kept(options.get<std::string>("name"), held.parameter, held.begin,
+                  fails_in("kept") ? held.average.narrow(0, 0, held.average.numel() / 2) : held.average,
+                  axes_);
     }
   }
-  void values_changed(uint32_t) override {
+  void values_changed(uint32_t reason) override {
+    for (const Held& held : held_)
+      if (reason == WEFT_REASON_UPDATE) at::Tensor(held.average).mul_(0.75).add_(held.master, 0.25);
     if (fails_in("values_changed")) throw weft::Error(WEFT_INTERNAL, "slices: told to fail");
     for (const Held& held : held_) {
       held.working.zero_();
@@ -91,7 +98,7 @@ class Slices final : public Strategy {
 
   struct Held {
     Parameter parameter;
-    at::Tensor working, master;
+    at::Tensor working, master, average;
     int64_t begin;
   };
   uint32_t axes_ = 0;

@@ -159,12 +159,14 @@ const weft_comm_services kComm = {
     [](weft_work*) {}};
 
 const weft_publish_services kPublish = {
-    sizeof(weft_publish_services), [](weft_shard_sink* sink, const weft_shard* shard, weft_error*) {
+    sizeof(weft_publish_services),
+    [](weft_shard_sink* sink, const weft_shard* shard, weft_error*) {
       sink->records.push_back({shard->param, shard->begin, of(shard->value),
                                shard->gradient != nullptr ? of(shard->gradient) : at::Tensor(),
                                shard->partition_axes});
       return WEFT_OK;
-    }};
+    },
+    nullptr};
 
 const weft_pool_services kPools = {
     sizeof(weft_pool_services),

@@ -281,7 +281,7 @@ TEST(Buffers, ArePresentedWithTheirValues) {
 
 // Returns the shards that the host makes of one published range.
 Shard published(const Bindings& bindings, const weft_shard& record) {
-  weft_shard_sink sink{&bindings, {}};
+  weft_shard_sink sink{&bindings, {}, {}};
   call([&](weft_error* e) { return publish_services().shard(&sink, &record, e); });
   return sink.shards.at(0);
 }

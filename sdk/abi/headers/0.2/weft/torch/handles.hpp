@@ -208,6 +208,21 @@ class ShardSink {
         partition_axes,     flags,           working.defined() ? handle(working) : nullptr};
     check(host.publish->shard(sink_, &record, current_error));
   }
+  // Gives the host a tensor of the strategy's own for the same kind of range: a training state keeps it under
+  // this name, and fills it when the job resumes (weft_publish_services::kept).
+  void kept(std::string_view name, Parameter parameter, int64_t begin, const at::Tensor& value,
+            uint32_t partition_axes) const {
+    const weft_shard record{sizeof(weft_shard),
+                            parameter.get(),
+                            begin,
+                            value.numel(),
+                            handle(value),
+                            nullptr,
+                            partition_axes,
+                            0,
+                            nullptr};
+    check(host.publish->kept(sink_, {name.data(), name.size()}, &record, current_error));
+  }
 
  private:
   weft_shard_sink* sink_;
