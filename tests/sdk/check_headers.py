@@ -7,6 +7,8 @@
       headers *.hpp under the folders as C++20; libtorch makes each of them take seconds, so an ordinary run compiles
       --slice of them, drawn from WEFT_TEST_SEED, and a run with WEFT_TEST_FULL=1 all. A launcher such as ccache, which
       caches files only, gets them in ./headers
+  check_headers.py prove FOLDER --compiler gcc:g++ --compiler clang:clang++
+      each header that does not compile alone is found; FOLDER is written
 """
 import argparse
 import itertools
@@ -72,9 +74,34 @@ def drawn(jobs, count):
     return [jobs[index] for index in sorted(random.Random(int(seed)).sample(range(len(jobs)), count))]
 
 
+# Headers that are wrong in one way each, and the language in which they are.
+WRONG = {"needs_another.h": ("c", "typedef struct one { uint64_t size; } one;\n"),
+         "has_no_guard.h": ("c", "typedef struct two { int size; } two;\nenum { kTwo };\n"),
+         "is_cxx_alone.h": ("c", "#pragma once\ntypedef struct three { bool set; } three;\n"),
+         "is_c_alone.h": ("c", "#pragma once\nstatic inline int* four(void* any) { return any; }\n"),
+         "has_a_warning.h": ("c", "#pragma once\nstatic inline int five(int a, unsigned b) { return a < b; }\n"),
+         "needs_a_type.hpp": ("c++", "#pragma once\ninline std::string six() { return {}; }\n")}
+
+
+def prove(folder, compilers):
+    missed = 0
+    for name, (language, text) in {**WRONG, "right.h": ("c", "#pragma once\ntypedef struct right { int size; } right;\n")}.items():
+        place = os.path.join(folder, name.split(".")[0])
+        os.makedirs(place, exist_ok=True)
+        with open(os.path.join(place, name), "w", encoding="utf-8") as file:
+            file.write(text)
+        options = [f"--compiler={pair if language == 'c' else pair.split(':')[1]}" for pair in compilers]
+        done = subprocess.run([sys.executable, __file__, language, place, *options], text=True, capture_output=True)
+        if (done.returncode == 0) != (name not in WRONG) or (name in WRONG and f"{name} does not compile alone" not in done.stdout):
+            missed += 1
+            print(f"judged wrongly: {name}\n{done.stdout}{done.stderr}")
+    print(f"{len(WRONG) + 1 - missed} of {len(WRONG) + 1} headers judged rightly")
+    return 1 if missed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("language", choices=("c", "c++"))
+    parser.add_argument("language", choices=("c", "c++", "prove"))
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--compiler", action="append", required=True)
     parser.add_argument("--include", action="append", default=[])
@@ -82,6 +109,8 @@ def main():
     parser.add_argument("--slice", type=int, default=sys.maxsize)
     parser.add_argument("--launcher", default="", help="what starts the compiler, its words separated by semicolons")
     arguments = parser.parse_args()
+    if arguments.language == "prove":
+        return prove(arguments.folders[0], arguments.compiler)
     jobs = list(c_jobs(arguments) if arguments.language == "c" else cxx_jobs(arguments))
     if not jobs:
         sys.exit(f"no header under {', '.join(arguments.folders)}")

@@ -22,12 +22,34 @@ def losses(weft, config, data, folder, *more, **environment):
         return [line["loss"] for line in map(json.loads, file) if "loss" in line]
 
 
+def prove(given, config):
+    with tempfile.TemporaryDirectory() as folder:
+        data = os.path.join(folder, "text.txt")
+        with open(data, "w", encoding="utf-8") as file:
+            file.write("The cat sat on the mat and looked at the moon. " * 60)
+
+        def train(way):
+            return losses(given.weft, config, data, folder, "--strategy", "hybrid_parallel", "-o", "tp_size=2", "-o",
+                          "custom_policy=strict", WEFT_PLUGIN_ADD_PATH=os.path.join(given.plugins, f"strict_{way}"))
+        train("as_is")
+        try:
+            train("longer")
+        except AssertionError as error:
+            assert "weft_model_view has another size" in str(error), error
+            print("a plugin that demands structs of its own size is found")
+            return
+    raise AssertionError("a plugin that demands structs of its own size trained with longer ones")
+
+
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prove", action="store_true", help="the test fails with a plugin that demands structs of its own size")
     for name in ("weft", "programs", "plugins", "samples"):
         parser.add_argument(f"--{name}", required=True)
     given = parser.parse_args()
     config = os.path.join(given.samples, "gpt2_bytes/config.json")
+    if given.prove:
+        return prove(given, config)
 
     lines = {way: run(os.path.join(given.programs, f"weft_growth_{way}"), config)
              for way in ("as_is", "before", "longer", "shorter")}
