@@ -302,7 +302,8 @@ TEST_F(PluginFolder, MarksTheVersionThatAJobTakesAsTheDefault) {
     system_.install(std::string("alpha_") + version, "alpha", version, make_default);
   const auto defaults = [&] {
     std::vector<std::string> versions;
-    for (const json& plugin : make_listing(scan(paths()), PluginRoot::facts(), false).at("plugins"))
+    const json listing = make_listing(scan(paths()), PluginRoot::facts(), false);
+    for (const json& plugin : listing.at("plugins"))
       if (plugin.at("default").get<bool>()) versions.push_back(plugin.at("version"));
     return versions;
   };
