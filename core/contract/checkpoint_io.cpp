@@ -87,6 +87,7 @@ std::string keeps(const FormatTrial& trial) {
   for (size_t i = 0; i < shapes.size() + types.size(); ++i)
     entries.push_back({fmt::format("h.{}.weight", i), types[i % types.size()], shapes[i % shapes.size()]});
   std::vector<at::Tensor> tensors;
+  tensors.reserve(entries.size());
   for (const Entry& entry : entries) tensors.push_back(at::randint(0, 100, entry.shape).to(entry.dtype));
 
   constexpr size_t kThreads = 4;
@@ -208,8 +209,8 @@ std::string refuses_options(const FormatTrial& trial) {
     option.key = borrow(std::string_view(key));
     option.kind = WEFT_KIND_TEXT;
     option.text = WEFT_STR("x");
-    const std::string problem = refusal(WEFT_INVALID_ARGUMENT, fmt::format("the option \"{}\"", key),
-                                        [&] { trial.create({option}); });
+    std::string problem = refusal(WEFT_INVALID_ARGUMENT, fmt::format("the option \"{}\"", key),
+                                  [&] { trial.create({option}); });
     if (!problem.empty()) return problem;
   }
   const std::vector<std::string> left = trial.names();

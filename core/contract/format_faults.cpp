@@ -64,7 +64,7 @@ std::string kill_saves(const FormatTrial& trial, const std::function<void()>& pr
         return fmt::format("{}: the tensor has the value {}", where, value);
       trial.save(3);
       if (std::string problem = trial.expect_saved(3); !problem.empty())
-        return where + ", the next save: " + problem;
+        return fmt::format("{}, the next save: {}", where, problem);
     } catch (const Error& error) {
       return fmt::format("{}: {}", where, error.what());
     }
@@ -103,7 +103,7 @@ std::string misses_nothing(const FormatTrial& trial) {
     };
     const std::string what = any ? "a tensor of which a column was written twice and one never"
                                  : "a tensor that was never written";
-    const std::string problem = refusal(WEFT_FAILED_PRECONDITION, what, commit);
+    std::string problem = refusal(WEFT_FAILED_PRECONDITION, what, commit);
     if (!problem.empty()) return problem;
   }
   return trial.files() == before ? trial.expect_saved(1)
@@ -125,8 +125,8 @@ std::string abandons(const FormatTrial& trial) {
 std::string excludes(const FormatTrial& trial) {
   trial.begin_anew();
   Writer writer(trial.model(), trial.options(), {{"values", at::kFloat, {kRows, kColumns}}});
-  const std::string problem = refusal(WEFT_UNAVAILABLE, "a save while another was under way",
-                                      [&] { const Writer second(trial.model(), trial.options(), {}); });
+  std::string problem = refusal(WEFT_UNAVAILABLE, "a save while another was under way",
+                                [&] { const Writer second(trial.model(), trial.options(), {}); });
   if (!problem.empty()) return problem;
   writer.write(0, Box::whole({kRows, kColumns}), at::full({kRows, kColumns}, 3.F));
   writer.commit();
@@ -137,7 +137,7 @@ std::string knows_a_full_disk(const FormatTrial& trial) {
   trial.begin_anew();
   trial.save(1);
   const std::vector<std::string> before = trial.files();
-  const std::string problem = in_fork([&] {
+  std::string problem = in_fork([&] {
     signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{64 << 10, 64 << 10};  // of a file
     setrlimit(RLIMIT_FSIZE, &limit);

@@ -24,22 +24,31 @@ struct StrategyFunction {
 };
 template <auto kSlot>
 inline constexpr StrategyFunction kFunctionOf = {};
-#define WEFT_STRATEGY_FUNCTION(slot, may_communicate) \
-  template <>                                         \
-  inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::slot> = {#slot, may_communicate}
-WEFT_STRATEGY_FUNCTION(configure, true);
-WEFT_STRATEGY_FUNCTION(before_forward, true);
-WEFT_STRATEGY_FUNCTION(after_forward, true);
-WEFT_STRATEGY_FUNCTION(begin_backward, true);
-WEFT_STRATEGY_FUNCTION(before_backward, true);
-WEFT_STRATEGY_FUNCTION(gradient_ready, true);
-WEFT_STRATEGY_FUNCTION(after_backward, true);
-WEFT_STRATEGY_FUNCTION(end_backward, true);
-WEFT_STRATEGY_FUNCTION(run_step, true);
-WEFT_STRATEGY_FUNCTION(values_changed, true);
-WEFT_STRATEGY_FUNCTION(publish, false);
-WEFT_STRATEGY_FUNCTION(zero_gradients, false);
-#undef WEFT_STRATEGY_FUNCTION
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::configure> = {"configure", true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::before_forward> = {"before_forward", true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::after_forward> = {"after_forward", true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::begin_backward> = {"begin_backward", true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::before_backward> = {"before_backward",
+                                                                                      true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::gradient_ready> = {"gradient_ready", true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::after_backward> = {"after_backward", true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::end_backward> = {"end_backward", true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::run_step> = {"run_step", true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::values_changed> = {"values_changed", true};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::publish> = {"publish", false};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::zero_gradients> = {"zero_gradients", false};
 
 class Strategy {
  public:
