@@ -46,12 +46,11 @@ SmallModel model_for(const plan::Operation& operation, const std::string& config
     } catch (const Error&) {  // a class without a configuration of its own
       if (!config.empty()) throw;
     }
-  fail(
-      WEFT_NOT_FOUND,
-      "{} can be given to layers of the kinds {}, which {} has: give --model with the config.json of a model "
-      "that has one",
-      operation.id, fmt::join(operation.kinds, ", "),
-      config.empty() ? "no installed class that learns from labels" : config + " not");
+  fail(WEFT_NOT_FOUND,
+       "{} can be given to layers of the kinds {}; {}: give --model with the config.json of a model that has "
+       "one",
+       operation.id, fmt::join(operation.kinds, ", "),
+       config.empty() ? "no installed class that learns from labels has such" : config + " has none");
 }
 
 // The operation in some layers of a small model.
