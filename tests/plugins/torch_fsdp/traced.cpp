@@ -70,6 +70,7 @@ const weft_strategy_api* listened() {
 #undef WEFT_LISTEN
   table.begin_backward = [](weft_strategy* strategy, const weft_pass* pass, weft_error* error) {
     hooks.push_back("begin_backward");
+    if (plugin->begin_backward == nullptr) return WEFT_OK;
     return plugin->begin_backward(strategy, pass, error);
   };
   table.end_backward = [](weft_strategy* strategy, const weft_pass* pass, weft_error* error) {
