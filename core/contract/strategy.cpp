@@ -7,60 +7,22 @@
 
 #include "base/text.hpp"
 #include "booster/chosen_strategy.hpp"
+#include "contract/merging.hpp"
 #include "contract/ranks.hpp"
 #include "contract/scratch.hpp"
-#include "contract/tensors.hpp"
-#include "contract/tiny_model.hpp"
-#include "opening/model_state.hpp"
-#include "weft/booster.hpp"
 
 namespace weft::contract {
 
 namespace {
 
 constexpr int64_t kSteps = 6, kClippedStep = 1;  // from 0
-constexpr double kClip = 0.05, kWritten = 0.25;
+constexpr double kClip = 0.05;
 
-// How a case trains.
-struct Run {
-  std::string strategy = "none", options = "{}", precision = "fp64";
-  int64_t accumulate = 1;
-  std::string recompute = "off";
-  int64_t first = 0, last = kSteps;  // the steps
-  std::string load, save;            // folders; empty: none. The first saves after half of the steps.
+// What a case trains.
+struct Steps {
+  int64_t first = 0, last = kSteps;
+  std::string load, save;  // folders; empty: none. The first saves after half of the steps.
 };
-
-struct Tolerances {
-  double values, gradients;
-};
-Tolerances tolerances(const std::string& precision) {
-  if (precision == "fp64") return {1e-9, 1e-8};
-  if (precision == "fp32") return {1e-5, 1e-3};
-  return {0.02, 0.15};
-}
-
-struct TinyJob {
-  std::shared_ptr<TinyModel> model;
-  Booster booster;
-  Job job;
-  Bindings& bindings() { return job.model.shared().bindings(); }
-  Batch batch(int64_t step) { return own_part(tiny_batch(step), booster.data_rank(), booster.data_size()); }
-};
-
-TinyJob boost(const World& world, const Run& run) {
-  BoosterOptions options;
-  options.strategy = run.strategy;
-  options.options = run.options;
-  options.precision = run.precision;
-  options.accumulate = run.accumulate;
-  options.recompute = run.recompute;
-  options.check_agreement = -1;  // the suite compares by itself, and more closely
-  auto module = std::make_shared<TinyModel>(precision_dtype(run.precision));
-  const Model model = Model::adopt(module);
-  Booster booster(options, world);
-  Job job = booster.boost(model, optim::SGD(model.parameters(), {.lr = 0.3, .momentum = 0.5}));
-  return {std::move(module), std::move(booster), std::move(job)};
-}
 
 // What one rank without a strategy makes of the model, in one precision.
 struct Reference {
@@ -102,33 +64,6 @@ Reference make_reference(const std::string& precision) {
   return reference;
 }
 
-// Compares the values with which layers computed since the last call.
-std::string seen_difference(TinyModel& model, const Tensors& expected, double tolerance) {
-  const Tensors seen = model.take_seen();
-  return difference(seen, expected, tolerance);
-}
-
-constexpr const char* kLayers = "layers compute with the published values";
-
-// Writes into the published values as an update does, and expects them there and in the layers. Puts the old
-// ones back.
-void check_written(TinyJob& tiny, const Reference& reference, const Tolerances& allowed, Findings& findings) {
-  Bindings& bindings = tiny.bindings();
-  Tensors written;
-  for (const auto& [name, value] : reference.initial) written[name] = value + kWritten;
-  const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD);
-  for (const Shard& shard : shards) at::Tensor(shard.value).add_(kWritten);
-  findings.look("what is written into a published value is there when it is published again",
-                published_difference(bindings, &Shard::value, written, allowed.values));
-  bindings.values_written(WEFT_REASON_LOAD, shards);
-  tiny.model->take_seen();
-  tiny.job.evaluate(tiny.batch(0));
-  findings.look("layers compute with what was written into the published values",
-                seen_difference(*tiny.model, written, allowed.values));
-  for (const Shard& shard : shards) at::Tensor(shard.value).sub_(kWritten);
-  bindings.values_written(WEFT_REASON_LOAD, shards);
-}
-
 void check_step(TinyJob& tiny, const Reference& reference, int64_t step, const Tolerances& allowed,
                 Findings& findings) {
   Bindings& bindings = tiny.bindings();
@@ -162,25 +97,26 @@ void check_step(TinyJob& tiny, const Reference& reference, int64_t step, const T
                 in_step(published_difference(bindings, &Shard::gradient, zero, 0)));
 }
 
-void train(const World& world, const Run& run, const Reference& reference, Findings& findings) {
+void train(const World& world, const Run& run, const Steps& steps, const Reference& reference,
+           Findings& findings) {
   const Tolerances allowed = tolerances(run.precision);
   TinyJob tiny = boost(world, run);
-  if (run.load.empty()) {
-    findings.look("values begin as on one rank",
+  if (steps.load.empty()) {
+    findings.look(kBegins,
                   published_difference(tiny.bindings(), &Shard::value, reference.initial, allowed.values));
-    check_written(tiny, reference, allowed, findings);
+    check_written(tiny, reference.initial, allowed, findings);
   } else {
-    tiny.booster.load_training(tiny.job, run.load);
+    tiny.booster.load_training(tiny.job, steps.load);
     findings.look(
         "published values are those that were saved",
-        published_difference(tiny.bindings(), &Shard::value, reference.before(run.first), allowed.values));
+        published_difference(tiny.bindings(), &Shard::value, reference.before(steps.first), allowed.values));
   }
-  for (int64_t step = run.first; step < run.last; ++step) {
+  for (int64_t step = steps.first; step < steps.last; ++step) {
     if (on_any_rank(world, findings.failed())) return;
     check_step(tiny, reference, step, allowed, findings);
-    if (!run.save.empty() && step + 1 == kSteps / 2) tiny.booster.save_training(tiny.job, run.save);
+    if (!steps.save.empty() && step + 1 == kSteps / 2) tiny.booster.save_training(tiny.job, steps.save);
   }
-  if (run.last < kSteps || on_any_rank(world, findings.failed())) return;
+  if (steps.last < kSteps || on_any_rank(world, findings.failed())) return;
   tiny.model->take_seen();
   const double evaluated = tiny.job.evaluate(tiny.batch(0)).loss();
   findings.look(kLayers, seen_difference(*tiny.model, reference.steps.back().values, allowed.values));
@@ -229,34 +165,30 @@ std::string widest_precision(const Run& run) {
 void check_strategy(const std::string& name, const std::string& options, const Tell& tell) {
   Run run{.strategy = name, .options = options};
   run.precision = widest_precision(run);
+  if (trains_alone(run)) return check_merging(run, tell);
   const Reference reference = make_reference(run.precision);
   const Scratch scratch;
-  const auto trains = [&](const Case& one, Run changed, const Reference& right) {
+  const auto trains = [&](const Case& one, const Run& how, const Steps& steps, const Reference& right) {
     return run_case(
-        one, [&](const World& world, Findings& findings) { train(world, changed, right, findings); }, tell);
+        one, [&](const World& world, Findings& findings) { train(world, how, steps, right, findings); },
+        tell);
   };
-  Run saving = run;
-  saving.save = scratch.path("saved");
+  const std::string saved = scratch.path("saved");
   // What fails here would fail in the other cases, too, and a hang takes its time in each.
-  if (trains({"2 ranks", 2}, saving, reference) != Outcome::kPassed) return;
-  Run resumed = run;
-  resumed.load = saving.save;
-  resumed.first = kSteps / 2;
-  trains({"3 ranks, what 2 saved", 3}, resumed, reference);
+  if (trains({"2 ranks", 2}, run, {.save = saved}, reference) != Outcome::kPassed) return;
+  trains({"3 ranks, what 2 saved", 3}, run, {.first = kSteps / 2, .load = saved}, reference);
   Run accumulated = run;
   accumulated.accumulate = 2;
-  trains({"3 ranks, 2 micro-batches", 3, true}, accumulated, reference);
+  trains({"3 ranks, 2 micro-batches", 3, true}, accumulated, {}, reference);
   run_case(
       {"2 ranks, a loop of the caller's own", 2, true},
       [&](const World& world, Findings& findings) { accumulate(world, run, reference, findings); }, tell);
   Run recomputed = run;
   recomputed.recompute = "all";
-  recomputed.last = 2;
-  trains({"2 ranks, recomputation", 2, true}, recomputed, reference);
+  trains({"2 ranks, recomputation", 2, true}, recomputed, {.last = 2}, reference);
   Run half = run;
   half.precision = "bf16";
-  half.last = 4;
-  trains({"2 ranks, bf16", 2, true}, half, make_reference("bf16"));
+  trains({"2 ranks, bf16", 2, true}, half, {.last = 4}, make_reference("bf16"));
 }
 
 }  // namespace weft::contract

@@ -32,7 +32,8 @@ checkpoint::Trained trained(const Job& job, Bindings& bindings) {
 }
 
 // A checkpoint mixed of values that ranks should have alike would be no model at all.
-void check_before_save(Bindings& bindings) {
+void make_replicas_equal(Bindings& bindings) {
+  bindings.merge();
   if (bindings.options().booster.check_agreement < 0) return;
   verify([&] { bindings.check_replicas(Bindings::Origin::kSaved); });
 }
@@ -80,7 +81,7 @@ void Booster::save_model(const Model& model, const std::string& path, const Save
   const Activity activity("the save to " + path);
   finish_saving();
   Bindings& bindings = bindings_of(model, "save_model");
-  check_before_save(bindings);
+  make_replicas_equal(bindings);
   ModelSnapshot snapshot(model, options, this->options().checkpoint_io,
                          checkpoint::held_values(bindings.publish(WEFT_REASON_SAVE)));
   if (options.background) checkpoint::copy_pieces(snapshot.pieces, world().is_master());
@@ -157,10 +158,13 @@ void Booster::save_training(const Job& job, const std::string& path, const SaveO
   finish_saving();
   Bindings& bindings = bindings_of(job.model, "save_training");
   if (!options.unverified) {
-    check_before_save(bindings);
+    make_replicas_equal(bindings);
     return shared_->write_training(job, path, options);
   }
-  bindings.strategy().despite_comparison([&] { shared_->write_training(job, path, options); });
+  bindings.strategy().despite_comparison([&] {
+    bindings.merge(/*compares=*/false);
+    shared_->write_training(job, path, options);
+  });
 }
 
 void Booster::Shared::write_training(const Job& job, const std::string& path,

@@ -128,6 +128,7 @@ void Booster::take_over(Job& job) {
   const Communicator& ranks = world().communicator();
   on_every_rank(ranks, [&] { check_quiet(before); });
   before.zero_gradients();
+  before.merge();
 
   std::vector<Kept> kept_before, kept_after;
   checkpoint::Pieces held =

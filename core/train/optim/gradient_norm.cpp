@@ -11,14 +11,20 @@
 
 #include "base/text.hpp"
 #include "device/tensors.hpp"
+#include "training/bindings.hpp"
 
 namespace weft::optim {
 
 NormPart::NormPart(const std::vector<Shard>& shards, double p) : p_(p) {
   std::vector<at::Tensor> of_host, of_device;
   for (const Shard& shard : shards) {
-    if (!shard.gradient.defined() || shard.counted_count == 0) continue;
-    const at::Tensor counted = shard.gradient.narrow(0, shard.counted_begin, shard.counted_count);
+    if (!shard.gradient.defined() || !shard.counted) continue;
+    const Bindings& bindings = *shard.param->bindings;
+    const auto [begin, count] =
+        bindings.mesh().counted_range(joined(shard.partition_axes, bindings.local_axes()), shard.count);
+    if (count == 0) continue;
+    if (!std::isinf(p)) share_ = 1.0 / bindings.mesh().place(bindings.local_axes()).size;
+    const at::Tensor counted = shard.gradient.narrow(0, begin, count);
     if (device::is_on_host(counted))
       of_host.push_back(counted);
     else if (has_kernel<operators::NormPart>(counted))
@@ -31,6 +37,7 @@ NormPart::NormPart(const std::vector<Shard>& shards, double p) : p_(p) {
 }
 
 at::Tensor NormPart::on_device() const {
+  if (of_device_.defined() && share_ != 1) return of_device_ * share_;
   return of_device_.defined() ? of_device_ : at::zeros({}, device::current().options(at::kDouble));
 }
 
@@ -42,7 +49,7 @@ void NormPart::read(device::Reading& reading) {
 double NormPart::value() const {
   if (!std::isfinite(host_value_) || !std::isfinite(device_value_))
     return std::numeric_limits<double>::infinity();
-  return std::isinf(p_) ? std::max(host_value_, device_value_) : host_value_ + device_value_;
+  return std::isinf(p_) ? std::max(host_value_, device_value_) : (host_value_ + device_value_) * share_;
 }
 
 double counted_norm_part(const std::vector<Shard>& shards, double p) {

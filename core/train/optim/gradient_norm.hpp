@@ -10,6 +10,8 @@
 namespace weft::optim {
 
 // The sum of |g|^p over the elements that this rank counts, in float64, or the largest |g| if p is infinite.
+// Of replicas that train on their own (Bindings::local_axes) each counts its elements, and the sum is divided
+// by their number.
 class NormPart {
  public:
   // Computes it, of gradients on the device without a wait of the host.
@@ -26,6 +28,7 @@ class NormPart {
 
  private:
   const double p_;
+  double share_ = 1;                // of the sum
   at::Tensor of_host_, of_device_;  // undefined if there are no such gradients
   double host_value_ = 0, device_value_ = 0;
 };

@@ -46,6 +46,12 @@ Optimizer::Shared& Optimizer::shared() const {
 void Optimizer::Shared::attach(std::shared_ptr<Bindings> boosted) {
   if (training != nullptr)
     fail(WEFT_FAILED_PRECONDITION, "the optimizer belongs to a boosted model already; make another");
+  if (boosted->local_axes() != 0 && rule->rounds() > 1)
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{} lets replicas differ between two merges, but {} computes with sums over a whole parameter, which "
+        "they would add up across replicas; choose adamw, sgd, lion or another rule that computes by element",
+        boosted->strategy_name(), rule->name());
   group_of.assign(boosted->params().size(), -1);
   std::vector<std::string> known;
   for (const auto& param : boosted->params()) known.push_back(param->name);

@@ -139,6 +139,7 @@ Optimizer::Shared::Update Optimizer::Shared::update(double limit, device::Readin
     boosted_training.set_loss_scale(scaler->scale());
   }
   boosted_training.values_changed(WEFT_REASON_UPDATE);
+  if (result.updated) boosted_training.updated();
   return result;
 }
 

@@ -83,6 +83,7 @@ void Bindings::start(const MakePlan& make_plan) {
     keep_stage();
     strategy_->call<&weft_strategy_api::configure>(static_cast<weft_training*>(this));
     check_bound();
+    start_merging();
     check_published();
   } catch (...) {
     unbind();
@@ -92,7 +93,7 @@ void Bindings::start(const MakePlan& make_plan) {
 
 void Bindings::make_mesh() {
   weft_mesh described;
-  require_one_mesh([&] {
+  require_one_answer("the mesh", "describe_mesh", [&] {
     described = described_mesh(strategy_->api(), strategy_->handle(), strategy_name(),
                                static_cast<uint32_t>(world_.size()), options_.host.plan_flags.tensor,
                                options_.host.pipeline.size);

@@ -106,13 +106,23 @@ class Bindings {
   // them. The text names the parameter and the ranks, and says what to do about values of this origin:
   // FAILED_PRECONDITION for values from files and the seed, INTERNAL for those that a strategy made. Reads
   // all values once; all-reduces 56 bytes for each parameter and division, and 16 for each part. Collective.
-  enum class Origin { kBoosted, kLoaded, kTakenOver, kTrained, kSaved };
+  enum class Origin { kBoosted, kLoaded, kTakenOver, kTrained, kMerged, kSaved };
   void check_replicas(Origin origin);
   // Tells the strategy that the published values and their working copies have changed.
   void values_changed(uint32_t reason);
   // The same after the values of `shards` alone were written: makes the working copies first, and checks that
   // the strategy has what was written. Collective.
   void values_written(uint32_t reason, const std::vector<Shard>& shards);
+  // The open axes along which the strategy lets replicas differ between two merges; 0: none.
+  Axes local_axes() const { return local_axes_; }
+  // Notes that an update changed the values, and merges the replicas if that is due. Collective.
+  void updated();
+  int64_t merge_interval() const { return merge_interval_; }
+  // Merges the replicas if they differ now, and compares them if `compares` and check_agreement ask for it:
+  // throws UnverifiedError on every rank if they are not the same. Collective.
+  void merge(bool compares = true);
+  // Merges them without a comparison. Collective.
+  void merge_replicas();
   // Describes a forward or backward to the strategy. `purpose` is WEFT_PASS_*.
   weft_pass pass(uint32_t purpose, uint32_t micro, size_t num_micros, bool synchronise) const;
   // How many updates this training made, and those that it resumes.
@@ -131,6 +141,8 @@ class Bindings {
   // The factor by which every loss is multiplied before backward, so that fp16 gradients do not underflow.
   // The optimizer divides by it.
   double loss_scale() const { return loss_scale_; }
+  // The factor of every loss: loss_scale() times the number of replicas that train on their own.
+  double backward_scale() const { return loss_scale_ * mesh_.place(local_axes_).size; }
   void set_loss_scale(double scale) { loss_scale_ = scale; }
 
   // Takes storage and plan away from the model, which is then as before start(), so that another training can
@@ -147,10 +159,14 @@ class Bindings {
   // Keeps the units that this rank runs, and their parameters (stages.cpp). Collective.
   void keep_stage();
   // Check what a strategy must do in describe_mesh, configure and publish (check_strategy.cpp).
-  void require_one_mesh(const std::function<std::string()>& describe) const;
+  void require_one_answer(const char* what, const char* function,
+                          const std::function<std::string()>& answer) const;
   void check_bound() const;
   void check_published();
   void check_ranges(const std::vector<Shard>& shards) const;
+  // Asks the strategy for its merges (merge.cpp).
+  void start_merging();
+  void check_local_replicas(Origin origin);
 
   World world_;
   std::shared_ptr<nn::Model> model_;
@@ -172,6 +188,10 @@ class Bindings {
   int64_t zeroings_ = 0, updates_ = 0;
   bool checks_update_ = false;
   double loss_scale_ = 1;
+  bool merges_ = false;   // whether replicas train on their own
+  bool differs_ = false;  // they have, since the last merge
+  Axes local_axes_ = 0;
+  int64_t merge_interval_ = 1;          // in updates
   std::unique_ptr<Strategy> strategy_;  // the last member: destroyed before what it was bound to
 };
 

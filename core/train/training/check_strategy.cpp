@@ -12,13 +12,14 @@
 
 namespace weft {
 
-void Bindings::require_one_mesh(const std::function<std::string()>& describe) const {
-  const std::vector<std::string> all = gather_from_every_rank(world_.communicator(), describe);
+// Throws unless the strategy gives the same answer on all ranks. Collective.
+void Bindings::require_one_answer(const char* what, const char* function,
+                                  const std::function<std::string()>& answer) const {
+  const std::vector<std::string> all = gather_from_every_rank(world_.communicator(), answer);
   for (size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
-      fail(WEFT_INTERNAL,
-           "{}: the mesh is {} on rank 0, but {} on rank {}; describe_mesh must say the same on all ranks",
-           strategy_name(), all[0], all[rank], rank);
+      fail(WEFT_INTERNAL, "{}: {} is {} on rank 0, but {} on rank {}; {} must say the same on all ranks",
+           strategy_name(), what, all[0], all[rank], rank, function);
 }
 
 void Bindings::check_bound() const {
@@ -96,6 +97,11 @@ void Bindings::check_published() {
     std::set<Axes> divided;
     std::vector<Kept> kept;
     for (const Shard& shard : publish(WEFT_REASON_START, &kept)) {
+      if (common(shard.divided_axes, local_axes_) != 0)
+        fail(WEFT_INTERNAL,
+             "{}: {} is split over an axis of merge_interval, along which each rank must have all that it "
+             "trains",
+             strategy_name(), shard.param->name);
       values.add(shard);
       divided.insert(shard.divided_axes);
       ranges_.push_back({shard.param->index, shard.begin, shard.count});

@@ -77,6 +77,7 @@ struct Shard {
   uint32_t partition_axes = 0;  // over which the plan or the strategy splits it
   uint32_t divided_axes = 0;    // the open axes over which the strategy alone splits it
   bool copy = false;            // a copy of a range that another rank counts, as of tied weights
+  bool counted = false;         // the ranks that hold this range count it, each its share
   // The elements that this rank counts in sums over all ranks. No other rank counts them.
   int64_t counted_begin = 0;
   int64_t counted_count = 0;

@@ -96,7 +96,8 @@ void for_each_part(const weft_shard_sink& sink, weft_param& param, const weft_sh
     shard.divided_axes =
         without(common(sink.bindings->mesh().open_axes(), record.partition_axes), param.partition_axes);
     shard.copy = (record.flags & WEFT_SHARD_COPY) != 0;
-    if (!shard.copy && counted)
+    shard.counted = !shard.copy && counted;
+    if (shard.counted)
       std::tie(shard.counted_begin, shard.counted_count) =
           sink.bindings->mesh().counted_range(shard.partition_axes, shard.count);
     add(std::move(shard), part);

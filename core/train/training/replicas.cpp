@@ -111,6 +111,11 @@ std::string remedy_for(Bindings::Origin origin, const std::string& strategy) {
         "every rank was given the same values, and strategy {} must publish them as they are. The job "
         "goes on under the strategy that it had",
         strategy);
+  if (origin == Origin::kMerged)
+    return fmt::format(
+        "merge_replicas of strategy {} must write the same values on every rank, made of those of all "
+        "replicas",
+        strategy);
   return fmt::format(
       "strategy {} let them diverge in training. Every rank must sum each gradient over gradient_axes and "
       "update its copy alike. {}; if unlike processors round differently, check_agreement -1 leaves this "
@@ -133,19 +138,42 @@ std::string remedy_for_policy(const weft_param& param) {
       param.name);
 }
 
+// Collective.
+std::string difference_text(const weft_param& param, const Communicator& ranks, const Slots& slots,
+                            int64_t slot) {
+  return fmt::format("{} is not the same on the ranks that hold the same elements of it: {}", param.name,
+                     holders_text(ranks, slots, slot));
+}
+
+// Digests of the parts that the ranks publish.
+std::vector<KnownPart> value_digests(Bindings& bindings) {
+  return known_parts(bindings, [](const Shard& shard, KnownPart& part) {
+    part.digest += digest_of(shard.value, shard.begin, shard.value.scalar_type());
+  });
+}
+
 }  // namespace
+
+// Compares the ranks that hold the same elements of one of several replicas that differ.
+void Bindings::check_local_replicas(Origin origin) {
+  const Communicator& ranks = comm(without(mesh_.open_axes(), local_axes_))->communicator;
+  const Slots slots(params_, value_digests(*this));
+  const std::optional<int64_t> slot = ranks.size() == 1 ? std::nullopt : slots.differing(ranks);
+  const std::string difference =
+      slot ? difference_text(slots.parameter(*slot), ranks, slots, *slot) : std::string();
+  on_every_rank(world_.communicator(), [&] {
+    if (slot) fail(WEFT_INTERNAL, "{}; {}", difference, remedy_for(origin, strategy_name()));
+  });
+}
 
 void Bindings::check_replicas(Origin origin) {
   if (world_.size() == 1) return;
-  const Slots slots(params_, known_parts(*this, [](const Shard& shard, KnownPart& part) {
-                      part.digest += digest_of(shard.value, shard.begin, shard.value.scalar_type());
-                    }));
+  if (differs_ && local_axes_ != 0) return check_local_replicas(origin);
+  const Slots slots(params_, value_digests(*this));
   const std::optional<int64_t> slot = slots.differing(world_.communicator());
   if (!slot) return;
   const weft_param& param = slots.parameter(*slot);
-  const std::string difference =
-      fmt::format("{} is not the same on the ranks that hold the same elements of it: {}", param.name,
-                  holders_text(world_.communicator(), slots, *slot));
+  const std::string difference = difference_text(param, world_.communicator(), slots, *slot);
   const bool trained = origin == Origin::kTrained || origin == Origin::kSaved;
   bool is_of_strategy = true;
   if (trained && !param.frozen && !param.across_stages) {

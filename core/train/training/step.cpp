@@ -147,7 +147,7 @@ at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State&
 
 at::Tensor weft_step::with_loss_scale(const at::Tensor& loss) const {
   if (capture != nullptr) return loss * capture->scales[-1].to(loss.scalar_type());
-  const double scale = bindings().loss_scale();
+  const double scale = bindings().backward_scale();
   return scale == 1 ? loss : loss * scale;
 }
 

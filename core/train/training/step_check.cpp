@@ -62,12 +62,16 @@ void StepCheck::see(const weft_unit& unit) {
   }
 }
 
+Axes StepCheck::summed_axes(const weft_param& param) const {
+  return without(param.gradient_axes, bindings_.local_axes());
+}
+
 // Sums the sketches of what backward gave each rank over the ranks that share the gradient. Ranks of other
 // stages, which ran other units, add nothing. Collective.
 std::vector<Sketch> StepCheck::sum_local_gradients() {
   std::map<Axes, std::vector<size_t>> by_axes;
   for (const auto& param : bindings_.params())
-    by_axes[common(bindings_.mesh().open_axes(), joined(param->gradient_axes, Mesh::stages()))].push_back(
+    by_axes[common(bindings_.mesh().open_axes(), joined(summed_axes(*param), Mesh::stages()))].push_back(
         param->index);
   std::vector<Sketch> total(gradients_.size());
   for (const auto& [axes, params] : by_axes) {
@@ -98,11 +102,20 @@ void StepCheck::compare_gradient(const weft_param& param, const Sketch& publishe
   if (!std::isfinite(error) || !std::isfinite(scale)) return;  // an overflow, which loss scaling handles
   if (error <= kTolerance * scale || !problem_.empty()) return;
   const double square = mean_square(expected.projections);
-  problem_ = fmt::format(
-      "{}: the published gradient of {} is not the sum over the {} ranks that share it, but {}; sum each "
-      "gradient over gradient_axes once, do not average, and keep nothing of earlier steps",
-      bindings_.strategy_name(), param.name, bindings_.mesh().place(param.gradient_axes).size,
-      square > 0 ? fmt::format("about {:.2f} of it", product / square) : "that sum is zero");
+  const std::string found =
+      square > 0 ? fmt::format("about {:.2f} of it", product / square) : "that sum is zero";
+  const uint32_t ranks = bindings_.mesh().place(summed_axes(param)).size;
+  problem_ = ranks == 1 && bindings_.local_axes() != 0
+                 ? fmt::format(
+                       "{}: the published gradient of {} is not that of this rank's own samples, but {}; "
+                       "replicas that merge_interval lets differ do not sum over its axes, and the host "
+                       "has multiplied losses by their number",
+                       bindings_.strategy_name(), param.name, found)
+                 : fmt::format(
+                       "{}: the published gradient of {} is not the sum over the {} ranks that share it, "
+                       "but {}; sum each gradient over gradient_axes once, do not average, and keep "
+                       "nothing of earlier steps",
+                       bindings_.strategy_name(), param.name, ranks, found);
 }
 
 void StepCheck::finish() {

@@ -26,6 +26,8 @@ class StepCheck {
   void finish();
 
  private:
+  // The axes over which the strategy sums the gradient of `param`.
+  Axes summed_axes(const weft_param& param) const;
   std::vector<Sketch> sum_local_gradients();
   void compare_gradient(const weft_param& param, const Sketch& published, const Sketch& expected);
   void watch(weft_param& param);

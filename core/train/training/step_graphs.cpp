@@ -189,7 +189,7 @@ void StepGraphs::replay(Captured& captured, weft_step& step, uint32_t index) {
   copy_fields(*micro.input, captured.input);
   copy_fields(micro.batch, captured.batch);
   std::vector<double> scales = step.scales;
-  scales.push_back(bindings_.loss_scale());
+  scales.push_back(bindings_.backward_scale());
   if (captured.scales != scales) {
     captured.step.scales.copy_(device::on_device(at::tensor(scales, at::kDouble)));
     captured.scales = std::move(scales);

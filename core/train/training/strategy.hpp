@@ -49,6 +49,10 @@ template <>
 inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::publish> = {"publish", false};
 template <>
 inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::zero_gradients> = {"zero_gradients", false};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::merge_interval> = {"merge_interval", false};
+template <>
+inline constexpr StrategyFunction kFunctionOf<&weft_strategy_api::merge_replicas> = {"merge_replicas", true};
 
 class Strategy {
  public:

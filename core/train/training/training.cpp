@@ -197,7 +197,7 @@ void want_loss_alone(weft_step& step, bool in_graphs) {
   for (MicroBatch& micro : step.micro) {
     micro.context->want_loss_alone(micro.batch);
     for (size_t t = 0; t < step.scales.size() && !micro.batch.empty && !in_graphs; ++t)
-      micro.context->know_gradient_of_loss(step.names[t], step.scales[t] * step.bindings().loss_scale());
+      micro.context->know_gradient_of_loss(step.names[t], step.scales[t] * step.bindings().backward_scale());
   }
 }
 
@@ -378,7 +378,7 @@ void Training::backward(const at::Tensor& loss) {
     const weft_pass pass = bindings_.pass(WEFT_PASS_TRAINING, 0, 0, synchronise_);
     // Average over data-parallel ranks: the loss is a mean over this rank's samples, and strategies sum.
     const double factor =
-        bindings_.loss_scale() / static_cast<double>(bindings_.mesh().place(Mesh::samples()).size);
+        bindings_.backward_scale() / static_cast<double>(bindings_.mesh().place(Mesh::samples()).size);
     const at::Tensor scaled = factor == 1 ? loss : loss * factor;
     hooks_.backward({scaled}, {at::Tensor()}, pass, nullptr);
     return 0;

@@ -81,6 +81,7 @@ typedef struct weft_pass {
 #define WEFT_REASON_SAVE 3      /* values go to a checkpoint or to the caller */
 #define WEFT_REASON_TAKE_OVER 4 /* values pass between two strategies of one job */
 #define WEFT_REASON_CHECK 5     /* the host compares */
+#define WEFT_REASON_MERGE 6     /* merge_replicas */
 
 /* One record of publish: elements [begin, begin + count) of this rank's flattened part of one parameter. */
 #define WEFT_SHARD_COPY 1 /* flag: a duplicate of a tied parameter, which another shard has already */
@@ -255,6 +256,26 @@ struct weft_strategy_api {
    * [no collective] since 0.2 */
   weft_status (*estimate)(const weft_strategy_api* api, const weft_strategy_arguments* arguments,
                           const weft_job_shape* job, weft_job_estimate* out, weft_error* error);
+
+  /* Lets the ranks along some axes train on their own for several updates, each from the values and with the
+   * optimizer states that it has (local SGD). Writes in `axes` over which of the data-parallel axes these
+   * replicas differ, and in `updates` how many updates lie between two merges, at least 1. Called once, after
+   * configure, on every rank with the same answer. NULL: all replicas are the same after every update.
+   *
+   * The strategy sums gradients over the other gradient_axes alone, and splits no range over `axes`. The host
+   * multiplies losses by the number of replicas, so what remains is the gradient of a mean over the samples
+   * of one replica. Gradients are clipped alike on all of them, by the root of the mean of their squared
+   * norms. Optimizers that use sums over a whole parameter are refused. [control] [no collective] since 0.2
+   */
+  weft_status (*merge_interval)(weft_strategy* strategy, uint64_t* updates, uint32_t* axes,
+                                weft_error* error);
+
+  /* Makes the replicas the same: writes into the published values those from which all of them go on. Called
+   * after each update whose number is a multiple of `updates`, and earlier if the host saves or passes the
+   * values on. Then the host makes the working copies, calls values_changed(WEFT_REASON_MERGE), and compares
+   * the replicas. Merged before the first update, values stay as they are. Not NULL if merge_interval is not.
+   * [control] [may block] since 0.2 */
+  weft_status (*merge_replicas)(weft_strategy* strategy, weft_error* error);
 };
 
 /* What get_factory(WEFT_FACTORY_STRATEGY) returns: finds a strategy of the library by its name. */

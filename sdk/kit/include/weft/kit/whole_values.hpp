@@ -16,6 +16,8 @@ class WholeValues {
   // Reads the values of all parameters and binds their storage.
   void build(const Training& training);
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  // Returns the published values of each parameter, flat.
+  const std::vector<at::Tensor>& values() const { return masters_; }
 
   void publish(ShardSink& sink) const;
 

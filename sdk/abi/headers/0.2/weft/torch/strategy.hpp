@@ -34,6 +34,13 @@ struct Pass {
   bool recomputes = false;                // in before_backward: the unit's forward runs again after it
 };
 
+// How often replicas are merged, and the axes over which they differ until then. See
+// weft_strategy_api::merge_interval.
+struct MergeInterval {
+  uint64_t updates = 1;
+  uint32_t axes = 0;
+};
+
 // The base class of strategies. Its virtual functions are those of weft_strategy_api.
 class Strategy {
  public:
@@ -51,6 +58,8 @@ class Strategy {
   virtual void publish(ShardSink&) const = 0;
   virtual void values_changed(uint32_t /*reason*/) {}
   virtual void zero_gradients() = 0;
+  virtual MergeInterval merge_interval() { return {}; }
+  virtual void merge_replicas() {}
 
   // Those of WEFT_STRATEGY_* that hold for a strategy; it declares its own constant.
   static constexpr uint64_t kFlags = 0;
@@ -161,6 +170,23 @@ struct StrategyTable {
     }
   }
 
+  // Both functions of merges, or neither.
+  static constexpr bool kMerges =
+      !std::is_same_v<decltype(&Strategy::merge_interval), decltype(&T::merge_interval)>;
+  static_assert(kMerges == !std::is_same_v<decltype(&Strategy::merge_replicas), decltype(&T::merge_replicas)>,
+                "override merge_interval and merge_replicas together");
+  static weft_status merge_interval(weft_strategy* s, uint64_t* updates, uint32_t* axes,
+                                    weft_error* error) noexcept {
+    return guard(error, [&] {
+      const MergeInterval interval = self(s).merge_interval();
+      *updates = interval.updates;
+      *axes = interval.axes;
+    });
+  }
+  static weft_status merge_replicas(weft_strategy* s, weft_error* error) noexcept {
+    return guard(error, [&] { self(s).merge_replicas(); });
+  }
+
   static const weft_strategy_api* api() {
     using S = Strategy;
     static constexpr weft_strategy_api table = {
@@ -201,7 +227,9 @@ struct StrategyTable {
         [](weft_strategy* s, weft_error* error) noexcept -> weft_status {
           return guard(error, [&] { self(s).zero_gradients(); });
         },
-        estimate_hook()};
+        estimate_hook(),
+        kMerges ? &merge_interval : nullptr,
+        kMerges ? &merge_replicas : nullptr};
     return &table;
   }
 };
