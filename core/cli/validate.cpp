@@ -281,7 +281,9 @@ void add_validate(CLI::App& plugins) {
       "--model", flags->model,
       "A config.json whose model is made small and run, for policies and models (default: the family of "
       "its name); for a tokenizer, a folder with its files");
-  verb->add_option("--data", flags->data, "Data for the checks of a data set");
+  verb->add_option(
+      "--data", flags->data,
+      "Data for the checks of a data set, or of an objective that needs fields which models do not have");
   verb->add_option("--timeout", flags->timeout, "Seconds after which the checks have failed; default: 60");
   verb->add_option("FILE", flags->file, "Library of a plugin, its folder, or its plugin.json")->required();
   verb->footer(

@@ -16,6 +16,7 @@
 #include "command/tokenize_progress.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "opening/model_state.hpp"
+#include "opening/objective_library.hpp"
 #include "plugins.hpp"
 
 namespace weft::command {
@@ -69,6 +70,25 @@ std::string strategy_options(std::string strategy, const Settings& arguments) {
   return options.dump();
 }
 
+// Sets the loss of a library, if --objective names one. Weft's own objectives are for the data.
+void set_objective(const Settings& arguments, BoosterOptions& options) {
+  if (!options.objective.empty() || options.objective_options != "{}")
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} {}: objective is for programs; give --objective, which also decides about labels",
+         arguments.called("booster"), arguments.text("booster"));
+  const std::string name = arguments.text("objective"), called = arguments.called("objective");
+  const std::vector<std::string> words = arguments.words("objective_options");
+  if (name.empty()) return;
+  if (!makes_labels(name)) {
+    options.objective = name;
+    options.objective_options = objective_options(name, words, called);
+  } else if (!words.empty()) {
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} is for the objective of a library, but {} {} is Weft's own and has flags; leave it out",
+         arguments.called("objective_options"), called, name);
+  }
+}
+
 }  // namespace
 
 World join_job(const Settings& arguments) {
@@ -92,9 +112,11 @@ BoosterOptions booster_options(const Settings& arguments, const std::string& wit
     options.options = strategy_options(options.strategy, arguments);
   }
   BoosterOptions::each(options, [&](const std::string& name, auto& member) {
-    if (name != "strategy" && name != "options" && arguments.given(name))
+    const JobOption* const option = find_job_option(arguments.user(), name);
+    if (name != "strategy" && name != "options" && arguments.given(name) && option->group == "booster")
       member = arguments.all().at(name).get<std::decay_t<decltype(member)>>();
   });
+  set_objective(arguments, options);
   check_values(options, arguments.name());
   return options;
 }

@@ -93,11 +93,11 @@ double word_error_rate(const Settings& arguments, Opened& opened) {
   return errors.rate();
 }
 
-// Returns what was measured, as --json and --metrics have it.
-json result_of(const Evaluation& total, const nn::Model& model, int64_t samples) {
+// Returns what was measured, as --json and --metrics have it. The perplexity is that of the model's own loss.
+json result_of(const Evaluation& total, const Bindings& bindings, int64_t samples) {
   json result = {{"loss", total.loss()}, {"labels", total.labels()}, {"samples", samples}};
   for (const Evaluation::Term& term : total.terms)
-    if (term.name == model.perplexity_term() && term.count > 0)
+    if (!bindings.options().loss && term.name == bindings.model().perplexity_term() && term.count > 0)
       result["perplexity"] = std::exp(term.sum / term.count);
   for (const Metric& metric : total.metrics)
     if (metric.count > 0) result[metric.name] = metric.sum / metric.count;
@@ -231,7 +231,7 @@ void evaluate_questions(const Settings& arguments, const std::string& device, Mo
     if (world.is_master()) search.add(outputs.at("start_logits"), outputs.at("end_logits"));
     total += evaluation;
   }
-  json result = result_of(total, opened.job.model.module(), samples->size());
+  json result = result_of(total, opened.job.model.shared().bindings(), samples->size());
   std::vector<std::string> answers;
   if (world.is_master()) {
     answers = search.texts();
@@ -258,6 +258,9 @@ int evaluate(const Settings& arguments) {
       on_chosen_device(booster_options(arguments, strategy_without_flag(world)), arguments, world);
   check_outputs(arguments, options, world);
   if (arguments.flag("by_document")) {
+    if (!options.objective.empty())
+      fail(WEFT_INVALID_ARGUMENT, "{} measures the model's own loss, but {} is {}; leave one of them out",
+           arguments.called("by_document"), arguments.called("objective"), options.objective);
     evaluate_documents(arguments, options, world);
     return 0;
   }
@@ -276,7 +279,7 @@ int evaluate(const Settings& arguments) {
   if (!(total.labels() > 0))
     fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
          opened.dataset->name());
-  json result = result_of(total, opened.job.model.module(), opened.dataset->size());
+  json result = result_of(total, opened.job.model.shared().bindings(), opened.dataset->size());
   if (arguments.flag("word_error_rate")) result["word_error_rate"] = word_error_rate(arguments, opened);
   report(result, arguments, world, metrics);
   return 0;

@@ -6,6 +6,7 @@
 #include "contract/checkpoint_io.hpp"
 #include "contract/data.hpp"
 #include "contract/model.hpp"
+#include "contract/objective.hpp"
 #include "contract/operation.hpp"
 #include "contract/policy.hpp"
 #include "contract/strategy.hpp"
@@ -31,6 +32,11 @@ constexpr Suite kSuites[] = {
     {"data", true, true,
      [](const Subject& subject, const Tell& tell) {
        check_data(subject.name, subject.options, subject.data, subject.model, tell);
+     },
+     /*takes_data=*/true},
+    {"objective", true, true,
+     [](const Subject& subject, const Tell& tell) {
+       check_objective(subject.name, subject.options, subject.data, subject.model, tell);
      },
      /*takes_data=*/true},
     {"strategy", true, false,

@@ -44,6 +44,8 @@ Job boost(Model model, const Sample& sample, const nlohmann::json& given = nlohm
   options.strategy = given.empty() ? "none" : "";
   options.options = given.dump();
   options.precision = kReferencePrecision;
+  options.objective = sample.objective;
+  options.objective_options = sample.objective_options;
   const optim::Optimizer optimizer = optim::SGD(model.parameters(), {.lr = 0.1});
   return Booster(options, launch(0, 1, "localhost", 1)).boost(model, optimizer, sample.criterion);
 }

@@ -13,13 +13,15 @@ namespace {
 constexpr double kValues = 1e-9, kGradients = 1e-8, kRate = 0.1;
 constexpr int kUpdates = 2;
 
-BoosterOptions booster_options(const std::string& strategy, const Split& split) {
+BoosterOptions booster_options(const std::string& strategy, const Split& split, const Sample& sample) {
   BoosterOptions options;
   options.strategy = strategy;
   options.options = split.options.dump();
   options.precision = kReferencePrecision;
   options.accumulate = split.accumulate;
   options.recompute = split.recompute;
+  options.objective = sample.objective;
+  options.objective_options = sample.objective_options;
   options.check_agreement = -1;  // the suites compare by themselves, and more closely
   return options;
 }
@@ -42,7 +44,7 @@ void update(Job& job, const Batch& batch, const Look& look) {
 }  // namespace
 
 Reference make_reference(const OpenModel& open, const Sample& sample, const nlohmann::json& options) {
-  Booster booster(booster_options(options.empty() ? "none" : "", {.options = options}),
+  Booster booster(booster_options(options.empty() ? "none" : "", {.options = options}, sample),
                   launch(0, 1, "localhost", 1));
   Job job = boost(booster, open, sample.criterion);
   Reference reference{.sample = sample};
@@ -57,7 +59,7 @@ Reference make_reference(const OpenModel& open, const Sample& sample, const nloh
 
 void compare_with_one_rank(const World& world, const OpenModel& open, const Split& split,
                            const Reference& reference, Findings& findings) {
-  Booster booster(booster_options("", split), world);
+  Booster booster(booster_options("", split, reference.sample), world);
   Job job = boost(booster, open, reference.sample.criterion);
   const Batch batch = own_part(reference.sample.batch, booster.data_rank(), booster.data_size());
   for (const Reference::Step& step : reference.steps) {

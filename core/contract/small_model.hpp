@@ -37,10 +37,12 @@ SmallModel small_model(const std::string& architecture, const std::string& confi
 // Returns the classes that installed model libraries provide.
 std::vector<std::string> installed_classes();
 
-// A batch, and the criterion that takes the place of the model's loss if that needs labels of another form.
+// A batch, and the criterion that takes the place of the model's loss if that needs labels of another form,
+// or the objective of a library that does.
 struct Sample {
   Batch batch;
   Criterion criterion;
+  std::string objective = {}, objective_options = "{}";
 };
 
 // Says of a sample with a criterion that the model's own loss does not run: `refusal` is why it took no

@@ -17,8 +17,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 3> kTiers = {"c", "torch", "native"};
-constexpr std::array<std::string_view, 8> kKinds = {"strategy",  "shard_policy", "model",     "checkpoint_io",
-                                                    "operation", "device",       "tokenizer", "data"};
+constexpr std::array<std::string_view, 9> kKinds = {"strategy",      "shard_policy", "model",
+                                                    "checkpoint_io", "operation",    "device",
+                                                    "tokenizer",     "data",         "objective"};
 
 // An object of the manifest, and its place in the file for messages.
 class Reader {

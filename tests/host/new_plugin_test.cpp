@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::set<std::string> kKinds = {"checkpoint_io", "data",     "model",    "operation",
-                                      "policy",        "strategy", "tokenizer"};
+const std::set<std::string> kKinds = {"checkpoint_io", "data",   "model",    "objective",
+                                      "operation",     "policy", "strategy", "tokenizer"};
 
 std::string read(const fs::path& path) {
   std::ostringstream text;
@@ -54,7 +54,7 @@ class NewPlugin : public ::testing::Test {
 TEST_F(NewPlugin, RefusesUnknownKindsAndNamesThoseThatExist) {
   expect_refused("strategie mine", "did you mean \"strategy\"?");
   for (const std::string& kind : kKinds) EXPECT_NE(output_.find(kind), std::string::npos) << kind;
-  expect_refused("objective mine", "\"objective\"");
+  expect_refused("device mine", "\"device\"");
   expect_refused("../templates mine", "../templates");
 }
 

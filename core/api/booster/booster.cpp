@@ -27,6 +27,7 @@
 #include "log.hpp"
 #include "opening/model_plan.hpp"
 #include "opening/model_state.hpp"
+#include "opening/objective_library.hpp"
 #include "optim/optimizer_state.hpp"
 #include "parallel.hpp"
 #include "plugins.hpp"
@@ -151,13 +152,15 @@ const Mesh& Booster::Shared::mesh() {
 }
 
 nlohmann::json Booster::Shared::facts_of(const Job& job, const ChosenStrategy& strategy,
-                                         const std::string& content) const {
+                                         const ChosenLoss& loss, const std::string& content) const {
   const Model::Shared& model = job.model.shared();
   nlohmann::json facts;
   BoosterOptions::each(options, [&](const char* name, const auto& value) { facts[name] = value; });
   // Compared by what was made of them.
   facts["strategy"] = strategy.identity;
   facts.erase("options");
+  facts.erase("objective");
+  facts.erase("objective_options");
   if (!options.checkpoint_io.empty())
     facts["checkpoint_io"] = checkpoint::format_named(options.checkpoint_io).identity;
   facts["precision"] = precision;
@@ -176,6 +179,7 @@ nlohmann::json Booster::Shared::facts_of(const Job& job, const ChosenStrategy& s
                 {"schedule_file", schedule_facts(strategy.host.pipeline)},
                 {"optimizer", optimizer_facts(job.optimizer, job.schedule)},
                 {"criterion", job.criterion ? "the caller's" : "the model's loss"},
+                {"objective", loss.identity()},
                 {"data", data_facts(job.data, world.size() > 1)}});
   return facts;
 }
@@ -185,14 +189,17 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
   const Model::Shared& model = job.model.shared();
   ChosenStrategy strategy;
   nlohmann::json facts, found_in;
+  ChosenLoss loss;
   on_every_rank(world.communicator(), [&] {
     if (model.precision != precision)
       fail(WEFT_INVALID_ARGUMENT,
            "the model was opened in {}, but the booster's precision is {}; open it with the same",
            model.precision, precision);
+    loss = open_objective(options.objective, options.objective_options, job.model);
+    if (loss && job.criterion) refuse_two_losses(loss.name());
     strategy = choose_strategy(options);
     read_schedule(strategy.host.pipeline, job.accumulate);
-    facts = facts_of(job, strategy, content);
+    facts = facts_of(job, strategy, loss, content);
     found_in = {{"weights", model.weights}, {"data", job.data ? job.data.dataset().name() : ""}};
   });
   require_agreement(world.communicator(), facts, found_in);
@@ -200,8 +207,8 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
   const std::vector<weft_kv> values(strategy.options.data(),
                                     strategy.options.data() + strategy.options.size());
   auto training = std::make_shared<Training>(
-      world, model.module, strategy.api, strategy.name, values, TrainingOptions{options, precision, host},
-      std::move(source), [&](const Mesh& mesh) {
+      world, model.module, strategy.api, strategy.name, values,
+      TrainingOptions{options, precision, host, loss}, std::move(source), [&](const Mesh& mesh) {
         plan::ParallelSizes sizes = host.plan_flags;
         sizes.tensor = mesh.place(Mesh::tensor()).size;
         std::string policy;
@@ -213,7 +220,9 @@ Booster::Shared::Made Booster::Shared::make_training(const Job& job, std::shared
             log(WEFT_LOG_INFO, fmt::format("no shard policy for {}: data axes only", plan.architecture));
         });
         require_agreement(world.communicator(), {{"shard policy", policy}, {"plan", plan.digest}});
-        if (job.criterion && plan::divides_logits(plan)) refuse_criterion(sizes.tensor, sizes.sequence);
+        if ((job.criterion || loss) && plan::divides_logits(plan))
+          refuse_criterion(loss ? "the objective " + loss.name() : "a criterion", sizes.tensor,
+                           sizes.sequence);
         return plan;
       });
   require_same_plugins(world.communicator());

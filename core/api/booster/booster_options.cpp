@@ -26,12 +26,14 @@ const OptionTable& booster_table() {
 }
 
 BoosterOptions from_json(json given, const std::string& who) {
-  std::string of_strategy = "{}";
+  std::string of_strategy = "{}", of_objective = "{}";
   if (given.is_object()) {
     json& mixed = given["mixed_precision"];
     if (mixed.is_object()) mixed = mixed.dump();
     if (mixed.is_null()) given.erase("mixed_precision");
     if (given.contains("options") && given["options"].is_object()) of_strategy = given["options"].dump();
+    if (given.contains("objective_options") && given["objective_options"].is_object())
+      of_objective = given["objective_options"].dump();
   }
   const Options values(booster_table(), given, who);
   BoosterOptions options;
@@ -47,6 +49,7 @@ BoosterOptions from_json(json given, const std::string& who) {
       member = static_cast<Member>(value.integer);
   });
   options.options = of_strategy;
+  options.objective_options = of_objective;
   return options;
 }
 
@@ -54,7 +57,7 @@ BoosterOptions from_json(json given, const std::string& who) {
 
 void check_values(const BoosterOptions& options, const SettingName& called) {
   BoosterOptions::each(options, [&](const std::string& name, const auto& member) {
-    if (name == "options") return;
+    if (name == "options" || name == "objective_options") return;
     if (const std::string wrong = refusal(booster_table().at(name, "booster"), member); !wrong.empty())
       fail(WEFT_INVALID_ARGUMENT, "{} {}", called(name), wrong);
   });

@@ -42,7 +42,8 @@ struct Booster::Shared {
 
  private:
   // Returns what must be the same on all ranks.
-  nlohmann::json facts_of(const Job& job, const ChosenStrategy& strategy, const std::string& content) const;
+  nlohmann::json facts_of(const Job& job, const ChosenStrategy& strategy, const ChosenLoss& loss,
+                          const std::string& content) const;
 
   std::optional<Mesh> mesh_;
 };

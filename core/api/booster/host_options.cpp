@@ -268,6 +268,12 @@ void check_graphs_are_possible(const BoosterOptions& booster) {
          "enable_cuda_graph is true, but recompute is {}, must be off: recomputation sets the state of the "
          "device's random generator while a step runs",
          booster.recompute);
+  if (!booster.objective.empty())
+    fail(WEFT_UNIMPLEMENTED,
+         "enable_cuda_graph is true, but a graph captures the model's own loss, and the objective is {}; "
+         "leave "
+         "one of them out",
+         booster.objective);
   device::make_graph_capturer();
 }
 

@@ -1,6 +1,7 @@
 // What the functions that run a boosted model have in common.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "training/training.hpp"
@@ -32,7 +33,10 @@ std::vector<Batch> micro_batches_of(const Batch& batch, int64_t accumulate, Bind
 // Returns the loss of a step, the same on every rank. Collective.
 double global_loss(const Bindings& bindings, Training::StepLoss loss);
 
-// Throws INVALID_ARGUMENT, because a criterion cannot be computed from a part of the logits.
-[[noreturn]] void refuse_criterion(uint32_t tensor_size, uint32_t sequence_size);
+// Throws INVALID_ARGUMENT, because `loss`, "a criterion" or "the objective NAME", cannot be computed from a
+// part of the logits.
+[[noreturn]] void refuse_criterion(const std::string& loss, uint32_t tensor_size, uint32_t sequence_size);
+// Throws INVALID_ARGUMENT, because a criterion is given beside an objective of a library.
+[[noreturn]] void refuse_two_losses(const std::string& objective);
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
 #include "opening/model_state.hpp"
+#include "opening/objective_library.hpp"
 #include "training/generators.hpp"
 
 namespace weft {
@@ -21,7 +22,18 @@ class NoValues final : public ParameterSource {
   }
 };
 
-void check_quiet(const Bindings& bindings) {
+void check_same_loss(const ChosenLoss& before, const ChosenLoss& after) {
+  if (before.identity() == after.identity()) return;
+  const auto text = [](const ChosenLoss& loss) {
+    return loss ? "the objective " + loss.identity() : "no objective of a library";
+  };
+  fail(WEFT_INVALID_ARGUMENT,
+       "take_over: the job was boosted with {}, but this booster has {}; give its options the same objective",
+       text(before), text(after));
+}
+
+void check_quiet(const Bindings& bindings, const ChosenLoss& after) {
+  check_same_loss(bindings.options().loss, after);
   for (const auto& param : bindings.params())
     if (param->touched)
       fail(WEFT_FAILED_PRECONDITION,
@@ -126,7 +138,9 @@ void Booster::take_over(Job& job) {
   const std::shared_ptr<Training> training_before = model.training;
   Bindings& before = training_before->bindings();
   const Communicator& ranks = world().communicator();
-  on_every_rank(ranks, [&] { check_quiet(before); });
+  on_every_rank(ranks, [&] {
+    check_quiet(before, open_objective(options().objective, options().objective_options, job.model));
+  });
   before.zero_gradients();
   before.merge();
 

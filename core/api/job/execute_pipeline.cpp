@@ -35,13 +35,19 @@ double global_loss(const Bindings& bindings, Training::StepLoss loss) {
   return device::value_of<double>(total);
 }
 
-void refuse_criterion(uint32_t tensor_size, uint32_t sequence_size) {
-  fail(
-      WEFT_INVALID_ARGUMENT,
-      "a criterion is given, but with tp_size {} and sp_size {} each rank has only a part of the logits; set "
-      "the strategy's option parallel_output false, or leave the criterion out: the model's own loss needs "
-      "no whole logits",
-      tensor_size, sequence_size);
+void refuse_criterion(const std::string& loss, uint32_t tensor_size, uint32_t sequence_size) {
+  fail(WEFT_INVALID_ARGUMENT,
+       "{} is given, but with tp_size {} and sp_size {} each rank has only a part of the logits; set the "
+       "strategy's option parallel_output false, or leave the {} out: the model's own loss needs no whole "
+       "logits",
+       loss, tensor_size, sequence_size, loss.starts_with("a ") ? "criterion" : "objective");
+}
+
+void refuse_two_losses(const std::string& objective) {
+  fail(WEFT_INVALID_ARGUMENT,
+       "a criterion is given, but the objective {} already takes the place of the model's loss; give one of "
+       "them",
+       objective);
 }
 
 namespace {
@@ -81,8 +87,10 @@ PipelineResult Booster::execute_pipeline(const Batch& batch, const Model& model,
     fail(WEFT_INVALID_ARGUMENT,
          "execute_pipeline: the optimizer is that of another model; pass the one with which {} was boosted",
          model.architecture());
+  if (criterion && bindings.options().loss) refuse_two_losses(bindings.options().loss.name());
   if (criterion && bindings.divides_logits())
-    refuse_criterion(bindings.mesh().place(Mesh::tensor()).size, bindings.mesh().sequence_size());
+    refuse_criterion("a criterion", bindings.mesh().place(Mesh::tensor()).size,
+                     bindings.mesh().sequence_size());
   batch.samples();
   if (!optimizer || !at::GradMode::is_enabled())
     return forward_only(batch, model, criterion, return_loss, return_outputs);

@@ -30,7 +30,7 @@ namespace {
 // Returns 0 where another rank counts them.
 double num_tokens(const Bindings& bindings, const Batch& batch) {
   if (batch.empty || !bindings.mesh().speaks_for(Fact::kSamples)) return 0;
-  const std::vector<nn::SequenceLength> lengths = bindings.model().lengths(batch);
+  const std::vector<nn::SequenceLength> lengths = bindings.model().lengths(fields_of_model(bindings, batch));
   return static_cast<double>(lengths.empty() ? batch.samples() : lengths[0].rows * lengths[0].positions);
 }
 

@@ -29,11 +29,9 @@ const char* name_of(Kind kind) {
 }
 
 Kind kind_named(const std::string& name, const SettingName& called) {
-  std::vector<std::string> known;
-  for (const auto& [kind, text] : kNames) {
+  for (const auto& [kind, text] : kNames)
     if (name == text) return kind;
-    known.emplace_back(text);
-  }
+  const std::vector<std::string> known = objectives_of_labels();
   fail(WEFT_INVALID_ARGUMENT, "{} is \"{}\", must be {}{}", called("objective"), printable(name, 60),
        fmt::join(known, ", "), did_you_mean(name, known));
 }
@@ -157,6 +155,12 @@ std::shared_ptr<data::Dataset> mask_patches(const nn::Objective& objective,
 }
 
 }  // namespace
+
+std::vector<std::string> objectives_of_labels() {
+  std::vector<std::string> names;
+  for (const auto& [kind, text] : kNames) names.emplace_back(text);
+  return names;
+}
 
 std::vector<std::string> objectives(const Model& model) {
   std::vector<std::string> names;

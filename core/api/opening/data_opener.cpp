@@ -11,6 +11,7 @@
 #include "opening/model_data.hpp"
 #include "opening/model_files.hpp"
 #include "opening/model_state.hpp"
+#include "opening/objective_library.hpp"
 #include "opening/text_data.hpp"
 #include "sound/sound_format.hpp"
 #include "weft/nn/sound_model.hpp"
@@ -94,7 +95,7 @@ std::shared_ptr<data::Dataset> library_data_of(const DataOpener& data) {
   request.seed = data.seed;
   request.note = notes(data.world);
   const double held_out = data.held_out();
-  const auto options = library_options(name, data.settings.words("dataset_options"));
+  const auto options = library_data_options(name, data.settings.words("dataset_options"));
   auto opened =
       part_of(open_library_data(name, options, std::move(request)), data.part(held_out), held_out, data.seed);
   const ObjectiveOptions objective = data.objective();
@@ -210,11 +211,24 @@ std::optional<Tokenizer> DataOpener::tokenizer() const {
   return model.shared().tokenizer;
 }
 
+std::string DataOpener::objective_of_labels() const {
+  const std::string name = settings.text("objective");
+  if (name.empty() || makes_labels(name) || find_job_option(settings.user(), "objective_options") == nullptr)
+    return name;
+  const std::string options =
+      objective_options(name, settings.words("objective_options"), called("objective"));
+  const std::string labels = open_objective(name, options, model).library().labels();
+  if (!labels.empty() && !makes_labels(labels))
+    fail(WEFT_FAILED_PRECONDITION, "{} {} asks for the labels of \"{}\", which is no objective of Weft",
+         called("objective"), name, labels);
+  return labels;
+}
+
 ObjectiveOptions DataOpener::objective() const {
   ObjectiveOptions options;
   if (settings.given("objective") && settings.text("objective").empty())
     fail(WEFT_INVALID_ARGUMENT, "{} is empty: give its name, or leave it out", called("objective"));
-  options.objective = settings.text("objective");
+  options.objective = objective_of_labels();
   if (settings.given("special_ids")) options.special_ids = settings.integers("special_ids");
   if (settings.given("mask_token_id")) options.mask_token_id = settings.integer("mask_token_id");
   if (settings.given("mask_patch_size")) options.mask_patch_size = settings.integer("mask_patch_size");

@@ -64,6 +64,9 @@ struct DataOpener {
   // Nothing if there is none.
   std::optional<Tokenizer> tokenizer() const;
   ObjectiveOptions objective() const;
+  // Returns the objective whose labels are made: of a library of objectives, the one that it asks for; empty
+  // for the labels of the data, or the usual ones.
+  std::string objective_of_labels() const;
   std::string called(const char* name) const { return settings.called(name); }
   // Throws INVALID_ARGUMENT for a setting that is given but has no effect on data of this kind: "text",
   // "tokens", "tensors", "images", "recordings", "questions" or "library". `what` says what the data is.

@@ -1,10 +1,9 @@
 #include "opening/library_data.hpp"
 
-#include "base/json.hpp"
-#include "base/option_groups.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
 #include "loader/random.hpp"
+#include "opening/library_options.hpp"
 #include "plugins.hpp"
 
 namespace weft {
@@ -39,22 +38,17 @@ std::string who_reads(const std::string& name) {
   return fmt::format("data set {}", plugin_name(name));
 }
 
-OptionTable table_of(const weft_loaded& loaded) {
-  const std::string source = fmt::format("plugin.json of {}", view(loaded.id));
-  return option_table_of_plugin(parse_json(view(loaded.manifest), source), source);
-}
-
 }  // namespace
 
-nlohmann::json library_options(const std::string& name, const std::vector<std::string>& words) {
-  return parse_assignments(table_of(load_plugin("data", name)), words, who_reads(name));
+nlohmann::json library_data_options(const std::string& name, const std::vector<std::string>& words) {
+  return library_options("data", name, who_reads(name), words);
 }
 
 std::shared_ptr<data::Dataset> open_library_data(const std::string& name, const nlohmann::json& options,
                                                  data::OpenRequest request) {
   const weft_loaded loaded = load_plugin("data", name);
   const std::string who = who_reads(name);
-  const Options complete(table_of(loaded), options, who);
+  const Options complete(options_of_library(loaded), options, who);
   request.name = plugin_name(name);
   request.options = plugin::Options(complete.data(), complete.size());
   const auto& factory = plugin_factory<data::DataFactory>(loaded, data::kDataFactory);

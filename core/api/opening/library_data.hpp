@@ -18,7 +18,7 @@ namespace weft {
 std::shared_ptr<data::Dataset> open_library_data(const std::string& name, const nlohmann::json& options,
                                                  data::OpenRequest request);
 // Returns the options of `words`, KEY=VALUE, by the types that the plugin declares. Throws like that.
-nlohmann::json library_options(const std::string& name, const std::vector<std::string>& words);
+nlohmann::json library_data_options(const std::string& name, const std::vector<std::string>& words);
 
 // Returns the part of a data set, of which a share is held out, drawn by the seed. Throws INVALID_ARGUMENT if
 // it is empty.

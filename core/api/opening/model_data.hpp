@@ -85,6 +85,8 @@ struct OpenedText {
 std::shared_ptr<data::Dataset> label_text(const Model& model, const ObjectiveOptions& options,
                                           const SettingName& called,
                                           const std::function<OpenedText(const TextLabels&)>& open);
+// Returns the names of the objectives that make labels.
+std::vector<std::string> objectives_of_labels();
 // Returns whether samples of text are pairs of sentences. Throws like with_objective().
 bool makes_pairs(const Model& model, const ObjectiveOptions& options, const SettingName& called);
 // Does what the function of weft/objective.hpp does.

@@ -115,6 +115,7 @@ TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const
       {"version", kStateVersion},
       {"step", trained.optimizer ? trained.optimizer.steps() : 0},
       {"strategy", bindings.strategy_name()},
+      {"objective", bindings.options().loss.identity()},
       {"plugins", used_plugins_to_json()},
       {"ranks", world.size()},
       {"precision", bindings.options().precision},
@@ -210,6 +211,14 @@ void SavedTraining::check() const {
   if (version != kStateVersion)
     fail(WEFT_FAILED_PRECONDITION, "{}: training state of version {}, this Weft reads {}", path_, version,
          kStateVersion);
+  // A training state of an earlier version has none.
+  const auto shown = [](const std::string& loss) { return loss.empty() ? "the model's own loss" : loss; };
+  const std::string saved_loss = state_.value("objective", ""),
+                    own_loss = trained_.bindings.options().loss.identity();
+  if (saved_loss != own_loss)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: the job that was saved trained by {}, this one by {}; give the same objective and options",
+         path_, shown(saved_loss), shown(own_loss));
   const auto require_both = [&](const char* key, bool has) {
     if (state_.contains(key) == has) return;
     fail(WEFT_INVALID_ARGUMENT,

@@ -16,6 +16,7 @@
 #include "mesh/mesh.hpp"
 #include "plan/plan.hpp"
 #include "schedule/stage_division.hpp"
+#include "training/chosen_loss.hpp"
 #include "training/handles.hpp"
 #include "training/host_options.hpp"
 #include "training/shared_gradients.hpp"
@@ -43,6 +44,7 @@ struct TrainingOptions {
   BoosterOptions booster;
   std::string precision = "fp32";  // the one that the booster and the strategy agree on
   HostOptions host;
+  ChosenLoss loss = {};  // of a library of objectives; none: the model's own
 };
 
 class Bindings {

@@ -23,7 +23,14 @@ void move_to_device(State& state) {
 
 }  // namespace
 
-State input_of(const Bindings& bindings, const Batch& batch, bool continues) {
+Batch fields_of_model(const Bindings& bindings, Batch batch) {
+  if (const ChosenLoss& loss = bindings.options().loss)
+    for (const std::string& field : loss.library().fields()) batch.erase(field);
+  return batch;
+}
+
+State input_of(const Bindings& bindings, const Batch& given, bool continues) {
+  const Batch batch = fields_of_model(bindings, given);
   State state = continues ? bindings.model().continued_input(batch) : bindings.model().input(batch);
   if (bindings.options().host.cast_inputs)
     state = with_floating(

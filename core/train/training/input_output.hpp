@@ -5,6 +5,9 @@
 
 namespace weft {
 
+// Returns the fields that are for the model: all but those that a loss of a library has for itself.
+Batch fields_of_model(const Bindings& bindings, Batch batch);
+
 // Return the state that enters the first unit for `batch`, which is on the host, and the outputs made from
 // the state that leaves the last unit, in the dtypes that TrainingOptions ask for. Both are on the device. If
 // `continues`, the batch is one of Model::continued_input.

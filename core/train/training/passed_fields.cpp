@@ -4,6 +4,7 @@
 
 #include "apply/apply.hpp"
 #include "base/text.hpp"
+#include "training/input_output.hpp"
 
 namespace weft {
 
@@ -65,7 +66,7 @@ std::string problem_of(const nn::FieldShape& field, const State& left, const Sta
 }  // namespace
 
 std::vector<nn::FieldShape> passed_fields(const Bindings& bindings, const Batch& batch, uint32_t unit) {
-  std::vector<nn::FieldShape> fields = bindings.model().boundary(batch, unit);
+  std::vector<nn::FieldShape> fields = bindings.model().boundary(fields_of_model(bindings, batch), unit);
   if (bindings.plan() != nullptr)
     for (nn::FieldShape& field : fields) keep_part(bindings.plan()->stream(field.sequence), field);
   return fields;

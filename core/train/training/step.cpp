@@ -64,7 +64,8 @@ weft::State weft_step::input(uint32_t index) const {
 
 const std::vector<weft::nn::LossCount>& weft_step::counts(uint32_t index) {
   weft::MicroBatch& of = micro[index];
-  if (!of.counts) of.counts = bindings().model().counts(of.batch);
+  const weft::ChosenLoss& chosen = bindings().options().loss;
+  if (!of.counts) of.counts = chosen ? chosen.counts(of.batch) : bindings().model().counts(of.batch);
   return *of.counts;
 }
 
@@ -98,35 +99,42 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
   const weft::nn::RunningUnit running(*of.context, bindings().units().size());
   if (std::exchange(of.finished, true))
     weft::fail(WEFT_FAILED_PRECONDITION, "micro-batch {} is finished already", index);
-  const bool reads_outputs = !training || keeps_outputs || (criterion && !of.batch.empty);
+  const weft::ChosenLoss& chosen = bindings().options().loss;
+  const bool computes_from_outputs = (criterion || chosen) && !of.batch.empty;
+  const bool reads_outputs = !training || keeps_outputs || computes_from_outputs;
   const weft::State outputs = reads_outputs ? weft::outputs_of(bindings(), last) : weft::State();
   if (!training || keeps_outputs)
     for (const auto& [name, tensor] : outputs) of.result.outputs.set(name, tensor.detach());
   if (training) {
-    of.loss = scaled_loss(of, last, outputs);
+    of.loss = scaled_loss(index, last, outputs);
     const bool is_last =
         std::all_of(micro.begin(), micro.end(), [](const weft::MicroBatch& m) { return m.finished; });
     if (is_last && capture == nullptr) reading.begin();
     return;
   }
   of.result.counts = counts(index);
-  if (!of.result.counts.empty())
-    of.result.terms = checked(bindings().model().loss(last, weft::on_device(of.batch)));
+  if (of.result.counts.empty()) return;
+  const weft::Batch batch = weft::on_device(of.batch);
+  of.result.terms =
+      chosen ? chosen.terms(outputs, batch, of.result.counts) : checked(bindings().model().loss(last, batch));
 }
 
 // Adds this micro-batch's part of each term, and returns the loss that backward begins at.
-at::Tensor weft_step::scaled_loss(const weft::MicroBatch& of, const weft::State& last,
-                                  const weft::State& outputs) {
+at::Tensor weft_step::scaled_loss(uint32_t index, const weft::State& last, const weft::State& outputs) {
+  const weft::MicroBatch& of = micro[index];
   const weft::nn::Model& model = bindings().model();
+  const weft::ChosenLoss& chosen = bindings().options().loss;
   const weft::Batch batch = weft::on_device(of.batch);
   std::vector<at::Tensor> sums;
-  if (criterion && of.batch.empty) {
-    sums = {zero_of(last)};  // a mean over no label would be NaN, and so would zero times it
+  if ((criterion || chosen) && of.batch.empty) {
+    // A mean over no label would be NaN, and so would zero times it.
+    sums.assign(scales.size(), zero_of(last));
   } else if (criterion) {
     sums = {criterion(outputs, batch)};
     weft::check_root("the criterion", sums[0]);
   } else {
-    for (const weft::nn::LossTerm& term : checked(model.loss(last, batch)))
+    for (const weft::nn::LossTerm& term :
+         chosen ? chosen.terms(outputs, batch, counts(index)) : checked(model.loss(last, batch)))
       sums.push_back(term.weight == 1 ? term.sum : term.sum * term.weight);
   }
   if (sums.size() != scales.size())

@@ -72,7 +72,7 @@ struct weft_step {
   weft::Bindings& bindings() const { return owner->bindings(); }
   // The functions of weft_step_services (weft/training.h). They throw instead of returning a status.
   weft::State input(uint32_t index) const;
-  // Returns what the model counts in a micro-batch. Counts it once.
+  // Returns what the loss counts in a micro-batch. Counts it once.
   const std::vector<weft::nn::LossCount>& counts(uint32_t index);
   void forward(uint32_t index, weft_unit& unit, weft_state& state);
   void finish(uint32_t index, const weft::State& last);
@@ -98,5 +98,5 @@ struct weft_step {
  private:
   weft_pass forward_pass(uint32_t index) const;
   weft_pass backward_pass(uint32_t index) const;
-  at::Tensor scaled_loss(const weft::MicroBatch& of, const weft::State& last, const weft::State& outputs);
+  at::Tensor scaled_loss(uint32_t index, const weft::State& last, const weft::State& outputs);
 };

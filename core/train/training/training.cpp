@@ -138,10 +138,19 @@ void Training::check_driven(const weft_step& step) {
 
 namespace {
 
+std::string names_of(const State& state) {
+  std::string names;
+  for (const auto& [name, tensor] : state) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
 // Adds the counts of one micro-batch. The first one gives the terms their names.
 void add_counts(weft_step& step, uint32_t index, std::vector<double>& counts) {
   const nn::Model& model = step.bindings().model();
   const std::vector<nn::LossCount>& terms = step.counts(index);
+  if (const ChosenLoss& chosen = step.bindings().options().loss; chosen && terms.empty())
+    fail(WEFT_INVALID_ARGUMENT, "objective {}: the batch has no labels for it; the fields are {}",
+         chosen.name(), names_of(step.micro[index].batch));
   if (terms.empty())
     fail(WEFT_INVALID_ARGUMENT,
          "{}: the batch has no labels to train on; give the model's labels or a criterion",
@@ -203,6 +212,11 @@ void want_loss_alone(weft_step& step, bool in_graphs) {
 
 }  // namespace
 
+std::shared_ptr<nn::ForwardContext> Training::context_of(const Batch& batch, nn::KeyValueCache* cache) const {
+  return parallel::make_context(bindings_.model(), fields_of_model(bindings_, batch), bindings_.plan(),
+                                cache);
+}
+
 // All stages refuse a batch together, and before contexts draw their seeds: then the ranks can go on with
 // another batch.
 void Training::add_micro_batches(weft_step& step, const std::vector<Batch>& batches) {
@@ -211,8 +225,7 @@ void Training::add_micro_batches(weft_step& step, const std::vector<Batch>& batc
     ErrorSink error;  // gives every exception of the model a status
     error.check(weft::guarded(error, [&] { pipeline_->check_batches(step); }));
   }
-  for (MicroBatch& micro : step.micro)
-    micro.context = parallel::make_context(bindings_.model(), micro.batch, bindings_.plan());
+  for (MicroBatch& micro : step.micro) micro.context = context_of(micro.batch);
 }
 
 Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion,
@@ -230,7 +243,7 @@ Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, c
       set_shares(step);
     } else {
       scale_terms(step);
-      if (outputs == nullptr) want_loss_alone(step, graphs_ != nullptr);
+      if (outputs == nullptr && !bindings_.options().loss) want_loss_alone(step, graphs_ != nullptr);
     }
     step.parts.resize(step.scales.size());
     // From here on other ranks wait for this one.
@@ -321,7 +334,7 @@ State Training::forward(const Batch& batch) {
     if (trains) record = hooks_.make_pending_record();
     const weft_pass pass = bindings_.pass(trains ? WEFT_PASS_TRAINING : WEFT_PASS_EVALUATION, 0, 0, false);
     State state = input_of(bindings_, batch);
-    const auto context = parallel::make_context(bindings_.model(), batch, bindings_.plan());
+    const auto context = context_of(batch);
     std::vector<nn::AuxiliaryLoss> losses;
     for (const auto& unit : bindings_.units())
       for (nn::AuxiliaryLoss& loss : forward_unit(*unit, state, pass, context, record))
@@ -339,21 +352,18 @@ at::Tensor Training::forward_cached(const Batch& batch, int64_t positions, nn::K
     const at::NoGradGuard no_grad;
     const bool continues = cache.past() > 0;
     const weft_pass pass = bindings_.pass(WEFT_PASS_GENERATION, 0, 1, false);
-    const auto context = parallel::make_context(bindings_.model(), batch, bindings_.plan(), &cache);
-    const StageChain::Units units = {.input = [&] { return input_of(bindings_, batch, continues); },
-                                     .run =
-                                         [&](uint32_t begin, uint32_t end, State& state) {
-                                           for (uint32_t unit = begin; unit < end; ++unit)
-                                             forward_unit(*bindings_.units()[unit], state, pass, context,
-                                                          nullptr);
-                                         },
-                                     .result =
-                                         [&](const State& last) {
-                                           const nn::RunningUnit running(*context, bindings_.units().size());
-                                           const State outputs = outputs_of(bindings_, last);
-                                           const at::Tensor* const logits = outputs.find("logits");
-                                           return logits == nullptr ? State() : State{{"logits", *logits}};
-                                         }};
+    const auto context = context_of(batch, &cache);
+    const auto run = [&](uint32_t begin, uint32_t end, State& state) {
+      for (uint32_t unit = begin; unit < end; ++unit)
+        forward_unit(*bindings_.units()[unit], state, pass, context, nullptr);
+    };
+    const auto result_of = [&](const State& last) {
+      const nn::RunningUnit running(*context, bindings_.units().size());
+      const State outputs = outputs_of(bindings_, last);
+      const at::Tensor* const logits = outputs.find("logits");
+      return logits == nullptr ? State() : State{{"logits", *logits}};
+    };
+    const StageChain::Units units = {[&] { return input_of(bindings_, batch, continues); }, run, result_of};
     cache.begin(positions);
     State result;
     if (pipeline_ == nullptr) {

@@ -93,6 +93,8 @@ class Training {
   std::vector<nn::AuxiliaryLoss> forward_unit(weft_unit& unit, State& state, const weft_pass& pass,
                                               const std::shared_ptr<nn::ForwardContext>& context,
                                               const std::shared_ptr<ForwardRecord>& record);
+  std::shared_ptr<nn::ForwardContext> context_of(const Batch& batch,
+                                                 nn::KeyValueCache* cache = nullptr) const;
   void add_micro_batches(weft_step& step, const std::vector<Batch>& batches);
   void drive(weft_step& step);
   void evaluate(weft_step& step, const std::vector<Batch>& micro_batches);

@@ -110,6 +110,25 @@ static void it_accumulates_as_the_models_own_loss(void) {
   destroy_job(&reference);
 }
 
+/* Without a power the focal loss is the cross entropy of the model. */
+static void an_objective_of_a_library_trains_as_the_models_own_loss(void) {
+  test_options options = kSgd;
+  test_job reference = make_job(&options);
+  options.booster = ", \"accumulate\": 2, \"objective\": \"focal\", \"objective_options\": {\"gamma\": 0}";
+  test_job job = make_job(&options);
+  for (int i = 1; i <= 3; ++i) EXPECT_NEAR(train_on(&job, i), train_on(&reference, i), 1e-11);
+  EXPECT_NEAR(loss_of(&job, 4), loss_of(&reference, 4), 1e-11);
+  same_on_one_rank("objective.last", loss_of(&job, 4));
+  destroy_job(&job);
+  destroy_job(&reference);
+  reference = make_job(&kSgd);
+  options.booster = ", \"objective\": \"focal\", \"objective_options\": {\"gamma\": 5}";
+  test_job other = make_job(&options);
+  EXPECT(loss_of(&other, 4) < 0.99 * loss_of(&reference, 4));
+  destroy_job(&other);
+  destroy_job(&reference);
+}
+
 static void what_it_does_wrong_is_told(fault what, weft_status status, const char* piece) {
   const weft_criterion criterion = {sizeof(criterion), &what, loss_of_c};
   test_options options = kSgd;
@@ -125,6 +144,7 @@ static void what_it_does_wrong_is_told(fault what, weft_status status, const cha
 void test_criterion(void) {
   it_trains_as_the_models_own_loss();
   it_accumulates_as_the_models_own_loss();
+  an_objective_of_a_library_trains_as_the_models_own_loss();
   what_it_does_wrong_is_told(FAILS, WEFT_DATA_LOSS, "the teacher has no answer");
   what_it_does_wrong_is_told(WRONG_SHAPE, WEFT_INVALID_ARGUMENT, "the gradient of \"logits\"");
   what_it_does_wrong_is_told(WRONG_DTYPE, WEFT_INVALID_ARGUMENT, "the gradient of \"logits\"");

@@ -42,6 +42,11 @@ struct BoosterOptions {
   // version may follow; empty: the format installed with Weft. The formats recognise weights that are read,
   // whatever this says; if several do, this decides. The training state has the default format.
   std::string checkpoint_io;
+  // Loss of a library of objectives, by its name, which an at sign and a version may follow; empty: the
+  // model's own loss, or the criterion that boost() gets.
+  std::string objective;
+  // The options of that library, as a JSON object.
+  std::string objective_options = "{}";
   // Compute the same bits at every run; an operation that cannot is an error. A training has the same bits at
   // every run, and after it is resumed, on the same number of ranks, with the same kind of device and the
   // same number of threads. Turns on libtorch's deterministic mode, which stays on in this process. An
@@ -80,6 +85,8 @@ struct BoosterOptions {
     visit("check_agreement", self.check_agreement);
     visit("device", self.device);
     visit("checkpoint_io", self.checkpoint_io);
+    visit("objective", self.objective);
+    visit("objective_options", self.objective_options);
     visit("deterministic", self.deterministic);
     visit("allow_tf32", self.allow_tf32);
     visit("enable_cuda_graph", self.enable_cuda_graph);
