@@ -8,17 +8,22 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A thread has a vector of both halves of a head. The heads of a position read its tables from the first
-// cache.
+// A thread has a vector of both halves of a head, or one of the channels that do not turn. The heads of a
+// position read its tables from the first cache.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
     rotate_kernel(const RotaryShape shape, int64_t vectors, const T* x, const T* cosine, const T* sine,
                   float sign, T* y) {
   const int64_t vector = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (vector >= vectors) return;
-  const int64_t half = shape.size / 2, of_a_head = half / N, head = vector / of_a_head;
+  const int64_t half = shape.half(), of_a_head = (half + shape.still) / N, head = vector / of_a_head;
   const int64_t i = N * (vector - head * of_a_head), at = head * shape.size + i;
   float a[N], b[N], c[N], s[N];
+  if (i >= half) {
+    load(x + at + half, a);
+    store(a, y + at + half);
+    return;
+  }
   load(x + at, a);
   load(x + at + half, b);
   const int64_t position = head / shape.heads;
@@ -38,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int N>
 void run(const RotaryShape& shape, const T* x, const T* cosine, const T* sine, bool back, T* y,
          Stream stream) {
-  const int64_t vectors = shape.batch * shape.positions * shape.heads * (shape.size / 2 / N);
+  const int64_t vectors = shape.batch * shape.positions * shape.heads * ((shape.half() + shape.still) / N);
   if (vectors == 0) return;
   launch(rotate_kernel<T, N>, grid_of((vectors + kThreads - 1) / kThreads, "blocks of vectors"), kThreads, 0,
          stream, shape, vectors, x, cosine, sine, back ? -1.0f : 1.0f, y);
@@ -50,8 +55,8 @@ template <class T>
 void rotate(const RotaryShape& shape, const T* x, const T* cosine, const T* sine, bool back, T* y,
             Stream stream) {
   constexpr int kN = kVector<T>;
-  if (shape.size / 2 % kN == 0 && aligned<kN>(x) && aligned<kN>(cosine) && aligned<kN>(sine) &&
-      aligned<kN>(y))
+  if (shape.half() % kN == 0 && shape.still % kN == 0 && aligned<kN>(x) && aligned<kN>(cosine) &&
+      aligned<kN>(sine) && aligned<kN>(y))
     run<T, kN>(shape, x, cosine, sine, back, y, stream);
   else
     run<T, 1>(shape, x, cosine, sine, back, y, stream);

@@ -145,7 +145,8 @@ std::tuple<at::Tensor, at::Tensor> gated_backward(const at::Tensor& dy, const at
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, bool back) {
   const c10::DeviceGuard guard(x.device());
   const at::Tensor y = at::empty_like(x);
-  const kernels::RotaryShape shape = {x.size(0), x.size(1), x.size(2), x.size(3), cosine.size(0) == 1};
+  const kernels::RotaryShape shape = {x.size(0), x.size(1),           x.size(2),
+                                      x.size(3), cosine.size(0) == 1, x.size(3) - 2 * cosine.size(-1)};
   with_kernel_type("rotate", x.scalar_type(), [&]<class T>(T) {
     gpu::rotate<T>(shape, x.const_data_ptr<T>(), cosine.const_data_ptr<T>(), sine.const_data_ptr<T>(), back,
                    y.mutable_data_ptr<T>(), stream());

@@ -12,8 +12,8 @@ using kernels::RotaryShape;
 struct Input {
   explicit Input(const RotaryShape& shape)
       : x(normal(shape.batch * shape.positions * shape.heads * shape.size, 1)),
-        cosine(normal(rows_of(shape) * shape.size / 2, 2)),
-        sine(normal(rows_of(shape) * shape.size / 2, 3)) {}
+        cosine(normal(rows_of(shape) * shape.half(), 2)),
+        sine(normal(rows_of(shape) * shape.half(), 3)) {}
   static int64_t rows_of(const RotaryShape& shape) {
     return shape.table_for_all ? shape.positions : shape.batch * shape.positions;
   }
@@ -32,13 +32,14 @@ std::vector<double> run(const RotaryShape& shape, const Input& input, bool back,
 template <class T>
 void expect_reference(const RotaryShape& shape, bool back, int64_t shift, bool in_place) {
   SCOPED_TRACE(std::to_string(shape.batch) + " x " + std::to_string(shape.positions) + " x " +
-               std::to_string(shape.heads) + " x " + std::to_string(shape.size));
+               std::to_string(shape.heads) + " x " + std::to_string(shape.size) + ", still " +
+               std::to_string(shape.still));
   const Input input(shape);
   const std::vector<double> y =
       in_every_order([&] { return Results{run<T>(shape, input, back, shift, in_place)}; })[0];
   const std::vector<double> x = rounded<T>(input.x), cosine = rounded<T>(input.cosine),
                             sine = rounded<T>(input.sine);
-  const int64_t half = shape.size / 2;
+  const int64_t half = shape.half();
   for (int64_t head = 0; head < shape.batch * shape.positions * shape.heads; ++head) {
     const int64_t position = head / shape.heads;
     const int64_t row = shape.table_for_all ? position % shape.positions : position;
@@ -54,6 +55,8 @@ void expect_reference(const RotaryShape& shape, bool back, int64_t shift, bool i
       near(y[first], a * c, -b * s);
       near(y[second], b * c, a * s);
     }
+    for (int64_t i = 2 * half; i < shape.size; ++i)
+      ASSERT_EQ(y[static_cast<size_t>(head * shape.size + i)], x[static_cast<size_t>(head * shape.size + i)]);
   }
 }
 
@@ -68,8 +71,20 @@ TEST(RotaryOnHost, TurnsBothHalves) {
   });
 }
 
+TEST(RotaryOnHost, CopiesTheChannelsThatDoNotTurn) {
+  for_types([]<class T>(T) {
+    expect_reference<T>({2, 5, 3, 64, true, 32}, false, 0, true);
+    expect_reference<T>({2, 7, 4, 128, false, 96}, true, 0, false);
+    expect_reference<T>({3, 3, 2, 32, true, 16}, true, 1, false);   // aligned rows in the wrong place
+    expect_reference<T>({2, 9, 3, 22, true, 12}, false, 0, false);  // no whole vectors
+    expect_reference<T>({1, 6, 5, 40, false, 24}, true, 0, true);
+    expect_reference<T>({2, 3, 2, 7, true, 3}, false, 0, false);
+  });
+}
+
 TEST(RotaryOnHost, AgreesWithTheCpu) {
-  for (const RotaryShape& shape : {RotaryShape{2, 5, 3, 64, true}, RotaryShape{2, 4, 3, 42, false}})
+  for (const RotaryShape& shape : {RotaryShape{2, 5, 3, 64, true}, RotaryShape{2, 4, 3, 42, false},
+                                   RotaryShape{2, 5, 3, 64, true, 32}, RotaryShape{2, 4, 3, 21, false, 5}})
     for (const bool back : {false, true}) {
       const Input input(shape);
       Buffer<float> y(static_cast<int64_t>(input.x.size()));

@@ -37,9 +37,12 @@ std::tuple<at::Tensor, at::Tensor> gated_backward_by_operations(const at::Tensor
 
 at::Tensor rotate_by_operations(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine,
                                 bool back) {
-  const std::vector<at::Tensor> halves = x.chunk(2, -1);
+  const int64_t half = cosine.size(-1), still = x.size(-1) - 2 * half;
+  const at::Tensor first = x.narrow(-1, 0, half), second = x.narrow(-1, half, half);
   const at::Tensor c = cosine.unsqueeze(2), s = back ? -sine.unsqueeze(2) : sine.unsqueeze(2);
-  return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
+  std::vector<at::Tensor> parts = {first * c - second * s, second * c + first * s};
+  if (still > 0) parts.push_back(x.narrow(-1, 2 * half, still));
+  return at::cat(parts, -1);
 }
 
 void merge_by_operations(at::Tensor out, at::Tensor log_sum_exp, const at::Tensor& part,

@@ -129,9 +129,10 @@ std::tuple<at::Tensor, at::Tensor> gated_backward(const at::Tensor& dy, const at
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, bool back) {
   if (x.scalar_type() != at::kFloat) return rotate_by_operations(x, cosine, sine, back);
   const at::Tensor y = at::empty_like(x);
-  kernels::rotate({x.size(0), x.size(1), x.size(2), x.size(3), cosine.size(0) == 1},
-                  x.const_data_ptr<float>(), cosine.const_data_ptr<float>(), sine.const_data_ptr<float>(),
-                  back, y.mutable_data_ptr<float>());
+  kernels::rotate(
+      {x.size(0), x.size(1), x.size(2), x.size(3), cosine.size(0) == 1, x.size(3) - 2 * cosine.size(-1)},
+      x.const_data_ptr<float>(), cosine.const_data_ptr<float>(), sine.const_data_ptr<float>(), back,
+      y.mutable_data_ptr<float>());
   return y;
 }
 

@@ -1,7 +1,12 @@
+#include <ATen/AccumulateType.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -48,7 +53,37 @@ at::Tensor with_causal(const at::Tensor& mask, const at::Tensor& q, const at::Te
       .masked_fill(hidden, -std::numeric_limits<double>::infinity());
 }
 
+// Returns the mask of attention() that the options ask for, or an undefined tensor.
+at::Tensor mask_of(const at::Tensor& mask, const at::Tensor& q, const at::Tensor& k,
+                   const AttentionOptions& options) {
+  const at::Tensor allowed = additive(mask, q.scalar_type());
+  return options.causal ? with_causal(allowed, q, k, options) : allowed;
+}
+
+// Computes attention with a soft cap, one operation after the other, as no fused kernel has it. Scores and
+// probabilities are fp32 at least: the sum of a score and a mask of the lowest value fits no half precision.
+at::Tensor soft_capped_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                 const at::Tensor& mask, const AttentionOptions& options) {
+  const int64_t shared = q.size(1) / k.size(1);
+  const auto of_all_heads = [&](const at::Tensor& x) {
+    return shared == 1 ? x : x.repeat_interleave(shared, 1);
+  };
+  const at::ScalarType exact = at::toAccumulateType(q.scalar_type(), /*is_cuda=*/true);
+  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
+  at::Tensor scores = at::matmul(q, of_all_heads(k).transpose(-1, -2)).to(exact);
+  scores = soft_capped(scores * scale, options.soft_cap);
+  if (const at::Tensor added = mask_of(mask, q, k, options); added.defined()) scores = scores + added;
+  at::Tensor weights = at::softmax(scores, -1).to(v.scalar_type());
+  if (options.dropout > 0) weights = at::dropout(weights, options.dropout, /*train=*/true);
+  return at::matmul(weights, of_all_heads(v));
+}
+
 }  // namespace
+
+at::Tensor soft_capped(const at::Tensor& x, double cap) {
+  if (!(cap >= 0)) fail(WEFT_INVALID_ARGUMENT, "the soft cap is {}, must be 0 (none) or more than 0", cap);
+  return cap == 0 ? x : at::tanh(x / cap) * cap;
+}
 
 // libtorch selects its fused kernel where that is exact (without dropout, for any strides), and the formula
 // otherwise.
@@ -69,9 +104,9 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
         at::_scaled_dot_product_attention_math(q, k, v, allowed, options.dropout, causal, {}, options.scale));
   };
   const bool narrow = window_of(options, k.size(-2)) > 0;
+  if (options.soft_cap != 0) return soft_capped_attention(q, k, v, mask, options);
   if (!mask.defined() && !narrow) return attend({}, options.causal);
-  const at::Tensor allowed = additive(mask, q.scalar_type());
-  return attend(options.causal ? with_causal(allowed, q, k, options) : allowed, false);
+  return attend(mask_of(mask, q, k, options), false);
 }
 
 namespace {
@@ -85,8 +120,9 @@ FusedAttention fused_setting(const AttentionOptions& options, int64_t queries, i
 // of devices for half precision, which take no mask.
 bool shares_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& mask,
                   const AttentionOptions& options) {
-  return options.fused && !options.upcast && !device::is_on_host(q) && !q.is_meta() &&
-         at::isReducedFloatingType(q.scalar_type()) && !mask.defined() && window_of(options, k.size(1)) == 0;
+  return options.fused && !options.upcast && options.soft_cap == 0 && !device::is_on_host(q) &&
+         !q.is_meta() && at::isReducedFloatingType(q.scalar_type()) && !mask.defined() &&
+         window_of(options, k.size(1)) == 0;
 }
 
 // Returns a mask that differs by head, (B, H, T, S), as (B, G, H / G, T, S), and an undefined tensor for

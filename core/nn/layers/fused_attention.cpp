@@ -168,7 +168,8 @@ bool has_fused_attention(const at::Tensor& x, const at::Tensor& mask, const Atte
   const bool on_host = (x.is_meta() || device::is_on_host(x)) && x.scalar_type() == at::kFloat &&
                        kernels::attention_takes(x.size(-1));
   return options.fused && (on_host || (x.is_meta() && !wants_gradient(mask))) && scores[3] > 0 &&
-         fits_scores(mask, scores) && options.dropout == 0 && options.scale.value_or(1) > 0;
+         fits_scores(mask, scores) && options.dropout == 0 && options.soft_cap == 0 &&
+         options.scale.value_or(1) > 0;
 }
 
 at::Tensor fused_attention(const at::Tensor& qkv, const at::Tensor& mask, const FusedAttention& setting) {

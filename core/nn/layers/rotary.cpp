@@ -40,8 +40,19 @@ at::Tensor scaled_by_wavelength(const at::Tensor& frequencies, const RotaryConfi
   return at::where(is_low.logical_or(is_high), divided, between);
 }
 
+// Returns the number of channels as Hugging Face computes it, which may be odd.
+int64_t channels_of(const RotaryConfig& config, int64_t size) {
+  return static_cast<int64_t>(static_cast<double>(size) * config.part);
+}
+
 at::Tensor frequencies_of(const RotaryConfig& config, int64_t size) {
-  const at::Tensor exponents = at::arange(0, size, 2, at::kFloat) / static_cast<double>(size);
+  if (config.turning(size) == 0)
+    fail(WEFT_INVALID_ARGUMENT,
+         "rotary positions: {} of the {} channels of a head would turn; at least 1 and an even number of "
+         "channels must",
+         config.part, size);
+  const int64_t turning = channels_of(config, size);
+  const at::Tensor exponents = at::arange(0, turning, 2, at::kFloat) / static_cast<double>(turning);
   const at::Tensor frequencies = at::pow(config.theta, exponents).reciprocal();
   switch (config.scaling) {
     case RotaryConfig::Scaling::kDefault:
@@ -54,7 +65,7 @@ at::Tensor frequencies_of(const RotaryConfig& config, int64_t size) {
   return frequencies;
 }
 
-// Rotates `x`, backwards if `back`. cosine, sine: (1 or N, T, D / 2) in the dtype of x.
+// Rotates `x`, backwards if `back`. cosine, sine: (1 or N, T, R / 2) in the dtype of x.
 at::Tensor turned(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, bool back) {
   if (x.is_meta()) return at::empty_like(x);
   return has_layer_kernel<operators::Rotate>(x) && has_type(x.scalar_type())
@@ -142,17 +153,19 @@ Config parameters_of(const Config& config) {
 
 }  // namespace
 
-RotaryConfig RotaryConfig::read(const Config& config, int64_t max_positions) {
+RotaryConfig RotaryConfig::read(const Config& config, int64_t max_positions, std::optional<double> part) {
   const Config values = parameters_of(config);
   RotaryConfig rotary;
   rotary.scaling = scaling_of(values);
   rotary.theta = number_of(values, config, "rope_theta", rotary.theta);
-  const double part = number_of(values, config, "partial_rotary_factor", 1);
-  if (part != 1) {
+  rotary.part = number_of(values, config, "partial_rotary_factor", part.value_or(1));
+  if (!(rotary.part > 0 && rotary.part <= 1))
+    fail(WEFT_INVALID_ARGUMENT, "{}: \"partial_rotary_factor\" is {}, must be more than 0 and at most 1",
+         config.origin(), rotary.part);
+  if (!part && rotary.part != 1)
     fail(WEFT_UNIMPLEMENTED,
-         "{}: \"partial_rotary_factor\" is {}: Weft turns all channels of a head, which is 1",
-         config.origin(), part);
-  }
+         "{}: \"partial_rotary_factor\" is {}, but this family turns all channels of a head, which is 1",
+         config.origin(), rotary.part);
   if (!(rotary.theta > 0)) {
     fail(WEFT_INVALID_ARGUMENT, "{}: \"rope_theta\" is {}, must be more than 0", config.origin(),
          rotary.theta);
@@ -179,6 +192,12 @@ RotaryConfig RotaryConfig::read(const Config& config, int64_t max_positions) {
          rotary.original_positions);
   }
   return rotary;
+}
+
+int64_t RotaryConfig::turning(int64_t size) const {
+  if (!(part > 0 && part <= 1)) return 0;
+  const int64_t channels = channels_of(*this, size), turning = channels + channels % 2;
+  return turning <= size ? turning : 0;
 }
 
 Rotary::Rotary(const RotaryConfig& config, int64_t size) : frequencies_(frequencies_of(config, size)) {}

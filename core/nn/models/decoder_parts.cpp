@@ -9,6 +9,8 @@ GroupedAttention::GroupedAttention(const RotaryDecoderConfig& config, int64_t wi
     : num_heads(config.num_attention_heads),
       num_key_value_heads(config.num_key_value_heads),
       window_(window),
+      scale_(config.attention_scale),
+      soft_cap_(config.attention_soft_cap),
       rotary_(std::move(rotary)) {
   const auto linear = [&](const char* name, int64_t in, int64_t out, bool bias) {
     return register_module(name, std::make_shared<Linear>(in, out, bias, dtype));
@@ -40,6 +42,8 @@ at::Tensor GroupedAttention::operator()(const at::Tensor& x, const at::Tensor& p
   AttentionOptions options;
   options.causal = true;
   options.window = window_;
+  options.scale = scale_;
+  options.soft_cap = soft_cap_;
   if (is_training()) options.dropout = attn_dropout->probability;
   const at::Tensor own = positions_of(x, positions);
   return (*o_proj)(attend(rotated(q, num_heads, q_norm, own), rotated(k, num_key_value_heads, k_norm, own),

@@ -69,7 +69,7 @@ at::Tensor LanguageHead::logits(const at::Tensor& hidden) const {
   else if (const LossRows* const loss = rows_of_loss(); loss != nullptr && loss->chosen.defined())
     chosen = hidden.flatten(0, -2).index_select(0, loss->chosen);
   chosen = transform(chosen);
-  return (*layer_)(options_.scale == 1 ? chosen : chosen * options_.scale);
+  return soft_capped((*layer_)(options_.scale == 1 ? chosen : chosen * options_.scale), options_.soft_cap);
 }
 
 at::Tensor LanguageHead::labels_of(const Batch& batch) const {

@@ -45,8 +45,10 @@ at::Tensor Block::operator()(const at::Tensor& x, const at::Tensor& positions, c
 using DecoderSetting = HeadSetting<RotaryDecoderConfig>;
 
 std::unique_ptr<Head> language_head(const DecoderSetting& setting) {
-  return std::make_unique<LanguageHead>(
-      setting.model, language_options(setting, setting.config.hidden_size, "model.embed_tokens.weight"));
+  LanguageHead::Options options =
+      language_options(setting, setting.config.hidden_size, "model.embed_tokens.weight");
+  options.soft_cap = setting.config.logit_soft_cap;
+  return std::make_unique<LanguageHead>(setting.model, options);
 }
 std::unique_ptr<Head> sequence_classifier(const DecoderSetting& setting) {
   const RotaryDecoderConfig& config = setting.config;

@@ -13,6 +13,22 @@ bool is_null(const Config& config, std::string_view key) {
   return config.json(key) == "null";
 }
 
+// Returns the rotary positions of heads of `head_dim` channels.
+RotaryConfig read_rotary(const Config& config, const RotaryDecoderConfig& decoder) {
+  const int64_t head_dim = decoder.head_dim;
+  const RotaryConfig rotary =
+      RotaryConfig::read(config, decoder.max_position_embeddings, decoder.partial_rotary_factor);
+  if (rotary.turning(head_dim) > 0) return rotary;
+  const char* const origin =
+      config.has("head_dim") ? "" : " (\"hidden_size\" divided by \"num_attention_heads\")";
+  if (rotary.part * static_cast<double>(head_dim) < 1)
+    refuse(config, fmt::format("\"partial_rotary_factor\" is {} and \"head_dim\" {}{}: no channel of a head "
+                               "would turn",
+                               rotary.part, head_dim, origin));
+  refuse(config, fmt::format("\"head_dim\" is {}{}, must be even: rotary positions turn pairs of channels",
+                             head_dim, origin));
+}
+
 }  // namespace
 
 std::optional<int64_t> RotaryDecoderConfig::padding_row() const {
@@ -37,12 +53,6 @@ void RotaryDecoderConfig::read(const Config& config, std::string_view family, st
     head_dim = hidden_size / num_attention_heads;
   }
   head_dim = positive(config, "head_dim", head_dim);
-  if (head_dim % 2 != 0) {
-    refuse(
-        config,
-        fmt::format("\"head_dim\" is {}{}, must be even: rotary positions turn pairs of channels", head_dim,
-                    config.has("head_dim") ? "" : " (\"hidden_size\" divided by \"num_attention_heads\")"));
-  }
   max_position_embeddings = positive(config, "max_position_embeddings", max_position_embeddings);
   hidden_act = activation_name(config, "hidden_act", hidden_act);
   rms_norm_eps = positive_real(config, "rms_norm_eps", rms_norm_eps);
@@ -54,7 +64,7 @@ void RotaryDecoderConfig::read(const Config& config, std::string_view family, st
   tie_word_embeddings = config.flag("tie_word_embeddings", tie_word_embeddings);
   use_cache = config.flag("use_cache", use_cache);
   pad_token_id = optional_token_id(config, "pad_token_id", std::nullopt, vocab_size, -vocab_size);
-  rotary = RotaryConfig::read(config, max_position_embeddings);
+  rotary = read_rotary(config, *this);
   labels = read_labels(config);
 }
 

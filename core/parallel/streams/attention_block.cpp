@@ -21,7 +21,7 @@ namespace weft::parallel {
 namespace {
 
 bool has_kernel(const AttentionBlock& block) {
-  return block.fused && block.dropout == 0 && device::is_on_host(block.q);
+  return block.fused && block.dropout == 0 && block.soft_cap == 0 && device::is_on_host(block.q);
 }
 
 at::ScalarType exact_type(const at::Tensor& x) {
@@ -44,9 +44,16 @@ at::Tensor with_causal(const AttentionBlock& block) {
   return block.bias.masked_fill(later, -std::numeric_limits<double>::infinity());
 }
 
-// Returns the attention scores, in the precision of `q` and `k`.
-at::Tensor scores(const AttentionBlock& block, const at::Tensor& q, const at::Tensor& k) {
+// Returns the attention scores, in the precision of `q` and `k`. `slope` receives the derivative of the soft
+// cap at each of them, if there is one and it is wanted.
+at::Tensor scores(const AttentionBlock& block, const at::Tensor& q, const at::Tensor& k,
+                  at::Tensor* slope = nullptr) {
   at::Tensor scores = at::matmul(q, k.transpose(-1, -2)).mul_(block.scale);
+  if (block.soft_cap != 0) {
+    scores.div_(block.soft_cap).tanh_();
+    if (slope != nullptr) *slope = 1 - scores.square();
+    scores.mul_(block.soft_cap);
+  }
   if (block.bias.defined()) scores = scores + block.bias;
   if (!block.causal) return scores;
   const at::Tensor later = at::ones({q.size(2), k.size(2)}, q.options().dtype(at::kBool)).triu_(1);
@@ -107,7 +114,8 @@ AttentionGradients attend_backward(const AttentionBlock& block, const AttentionP
   }
   const at::ScalarType exact = exact_type(block.q);
   const at::Tensor q = block.q.to(exact), keys = k.to(exact), up = gradient.to(exact);
-  at::Tensor probabilities = scores(block, q, keys).sub_(whole.log_sum_exp.unsqueeze(-1)).exp_();
+  at::Tensor slope;  // of the soft cap
+  at::Tensor probabilities = scores(block, q, keys, &slope).sub_(whole.log_sum_exp.unsqueeze(-1)).exp_();
   at::Tensor dp = at::matmul(up, v.to(exact).transpose(-1, -2));
   at::Tensor dropped = probabilities;
   if (block.dropout > 0) {
@@ -119,6 +127,7 @@ AttentionGradients attend_backward(const AttentionBlock& block, const AttentionP
   const at::Tensor ds = dp.sub_(up.mul(whole.out.to(exact)).sum(-1, true)).mul_(probabilities);
   const at::Tensor dbias = block.learns_bias ? at::sum_to(ds, block.bias.sizes()) : at::Tensor();
   const at::Tensor scaled = block.learns_bias ? ds.mul(block.scale) : ds.mul_(block.scale);
+  if (slope.defined()) scaled.mul_(slope);
   return {at::matmul(scaled, keys), summed_by_head(at::matmul(scaled.transpose(-1, -2), q), block.k),
           summed_by_head(dv, block.k), dbias};
 }

@@ -16,6 +16,7 @@ struct AttentionBlock {
   at::Tensor q, k, v, bias;
   bool causal = false;  // query i attends to keys 0 ... i
   double scale = 1;
+  double soft_cap = 0;       // see nn::AttentionOptions
   bool fused = true;         // uses a fused kernel if there is one for these arguments
   double dropout = 0;        // probability of dropping an attention weight
   uint64_t seed = 0;         // of the dropout mask

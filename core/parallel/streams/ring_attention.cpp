@@ -41,7 +41,7 @@ struct Setting {
   at::Tensor bias;  // (1 or B, 1 or H, 1 or this rank's queries, all keys), or undefined
   bool learns_bias, causal, fused;
   int64_t window;  // see nn::AttentionOptions
-  double scale, dropout;
+  double scale, soft_cap, dropout;
   uint64_t seed;
 };
 
@@ -128,6 +128,7 @@ AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, cons
   block.v = heads_first(keys_values.select(0, 1), at.keys);
   block.causal = at.causal;
   block.scale = setting.scale;
+  block.soft_cap = setting.soft_cap;
   block.fused = setting.fused;
   block.dropout = setting.dropout;
   block.seed = setting.seed + 0xD1B54A32D192ED03ull * static_cast<uint64_t>(rank + 1);
@@ -291,6 +292,8 @@ class RingAttention final : public StreamAttention {
     const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
     if (options.window < 0)
       fail(WEFT_INVALID_ARGUMENT, "attention: the window is {}, must not be negative", options.window);
+    if (!(options.soft_cap >= 0))
+      fail(WEFT_INVALID_ARGUMENT, "attention: the soft cap is {}, must not be negative", options.soft_cap);
     at::Tensor bias = bias_of(mask, q);
     if (options.window > 0 && (!options.causal || (bias.defined() && bias.requires_grad())))
       fail(WEFT_UNIMPLEMENTED,
@@ -307,6 +310,7 @@ class RingAttention final : public StreamAttention {
                              options.fused,
                              options.window,
                              scale,
+                             options.soft_cap,
                              options.dropout,
                              options.dropout > 0 ? nn::drawn_seed(options.random_stream) : 0};
     at::Tensor keys_values, result;

@@ -173,6 +173,8 @@ TEST_F(DeviceLayers, GatedUnitsAreOneLaunchEachWay) {
 TEST_F(DeviceLayers, RotaryPositionsAreOneLaunchEachWay) {
   const nn::Rotary rotary({}, 8);
   expect_like_host({at::randn({2, 6, 3, 8})}, 4, [&](const Tensors& in) { return rotary(in[0], {}); });
+  const nn::Rotary part({.part = 0.5}, 8);
+  expect_like_host({at::randn({2, 6, 3, 8})}, 4, [&](const Tensors& in) { return part(in[0], {}); });
 }
 
 // A vocabulary whose rows are no multiple of 64 elements long.

@@ -109,8 +109,9 @@ TEST(CudaOperators, GatedUnitsAreThoseOfTheCpu) {
 
 TEST(CudaOperators, RotaryPositionsAreThoseOfTheCpu) {
   on_gpu([] {
-    for (const int64_t tables : {1, 2}) {
-      const Tensors in = {at::randn({2, 7, 3, 64}), at::randn({tables, 7, 32}), at::randn({tables, 7, 32})};
+    for (const auto& [tables, half] : {std::pair(1, 32), {2, 32}, {1, 16}, {2, 10}}) {  // of 64 channels
+      const Tensors in = {at::randn({2, 7, 3, 64}), at::randn({tables, 7, half}),
+                          at::randn({tables, 7, half})};
       const auto run = [&](const Tensors& in) {
         return Tensors{call<operators::Rotate>(in[0], in[1], in[2], false),
                        call<operators::Rotate>(in[0], in[1], in[2], true)};

@@ -88,9 +88,9 @@ struct GeluBackward {
                                                        int64_t kind);
 };
 
-// Rotary positions (arXiv:2104.09864) of x (B, T, H, D): turns channels i and i + D / 2 of a head by the
-// angle of the position, the other way if `back`, which is the gradient. cosine, sine: (1 or B, T, D / 2) in
-// the type of x.
+// Rotary positions (arXiv:2104.09864) of x (B, T, H, D): turns channels i and i + R / 2 of the first R <= D
+// channels of a head by the angle of the position, the other way if `back`, which is the gradient, and copies
+// the channels from R on. cosine, sine: (1 or B, T, R / 2) in the type of x; their shape says what R is.
 struct Rotate {
   static constexpr const char* kName = "weft::rotate";
   static constexpr const char* kSchema =

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,8 @@ using SharedRotary = std::shared_ptr<const Rotary>;
 // Grouped-query attention with rotary position embeddings.
 class GroupedAttention final : public Attention {
  public:
-  // `window`: AttentionOptions::window. Of `config` the sizes, biases, norms of heads and dropout count.
+  // `window`: AttentionOptions::window. Of `config` the sizes, biases, norms of heads, dropout, scale and
+  // soft cap of the scores count.
   GroupedAttention(const RotaryDecoderConfig& config, int64_t window, SharedRotary rotary,
                    at::ScalarType dtype);
   // Computes causal attention. x: (N, T, C) -> (N, T, C); `positions`: (1, T) or (N, T), or undefined for
@@ -45,6 +47,8 @@ class GroupedAttention final : public Attention {
                      const at::Tensor& positions) const;
 
   const int64_t window_;
+  const std::optional<double> scale_;
+  const double soft_cap_;
   const SharedRotary rotary_;
 };
 

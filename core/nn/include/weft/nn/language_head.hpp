@@ -27,6 +27,7 @@ class LanguageHead : public Head {
     const char* output = "logits";  // the name of the output
     bool shifts = true;             // whether position i predicts label i + 1 (causal) or label i (masked)
     double scale = 1;               // multiplies the hidden states
+    double soft_cap = 0;            // if not 0, the bound of the logits: soft_capped() of them
     // The name of the metric that is the share of the labels with the largest logit; empty for none.
     std::string accuracy = {};
   };

@@ -128,7 +128,8 @@ class Dropout : public Fusible {
 void check_ids(const at::Tensor& ids, int64_t count, std::string_view what,
                std::optional<int64_t> ignored = {});
 
-// Scaled dot-product attention: softmax(scale q k^T + mask) v. q, k, v: (B, H, T, D) with any strides whose
+// Scaled dot-product attention: softmax(scale q k^T + mask) v, or, with a soft cap c, softmax(c tanh(scale q
+// k^T / c) + mask) v (Gemma 2, arXiv:2408.00118, section 2). q, k, v: (B, H, T, D) with any strides whose
 // last one is 1. `mask` is boolean (true: attend) or additive and broadcasts to (B, H, T, T), or undefined.
 // The result of a row that may attend to nothing is unspecified, but finite.
 struct AttentionOptions {
@@ -136,6 +137,7 @@ struct AttentionOptions {
   bool mask_is_causal = false;  // the mask already excludes later positions, so they can be skipped
   int64_t window = 0;           // if not 0, position i attends to i - window + 1 ... i; needs `causal`
   std::optional<double> scale;  // 1 / sqrt(D) if absent
+  double soft_cap = 0;          // if not 0, the bound of the scores, before the mask is added; not negative
   double dropout = 0;           // probability of dropping an attention weight
   uint64_t random_stream = 0;   // of the dropout masks, as Dropout::random_stream
   bool upcast = false;          // computes fp16 and bf16 inputs in fp32
@@ -143,6 +145,10 @@ struct AttentionOptions {
 };
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const AttentionOptions& options);
+
+// Returns cap tanh(x / cap), which is near x for small x and never exceeds `cap`; x itself if `cap` is 0.
+// Throws INVALID_ARGUMENT if it is negative or not a number.
+at::Tensor soft_capped(const at::Tensor& x, double cap);
 
 // Computes attention of packed queries, keys and values, qkv: (B, T, 3, H, D) -> (B, T, H D). Faster than the
 // overload below if there is no dropout.

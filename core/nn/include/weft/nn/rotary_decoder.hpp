@@ -37,13 +37,20 @@ struct RotaryDecoderConfig {
   bool tie_word_embeddings = false;
   bool use_cache = true;
   std::optional<int64_t> pad_token_id;
+  // The default of the key, RotaryConfig::part. Empty: the family turns all channels of a head, and a file
+  // with another value is refused.
+  std::optional<double> partial_rotary_factor;
   RotaryConfig rotary;
   Labels labels;
 
-  bool input_bias = false;            // of q_proj, k_proj and v_proj
-  bool output_bias = false;           // of o_proj
-  bool mlp_bias = false;              // of gate_proj, up_proj and down_proj
-  bool norms_heads = false;           // q_norm and k_norm normalize each head before its rotation
+  bool input_bias = false;   // of q_proj, k_proj and v_proj
+  bool output_bias = false;  // of o_proj
+  bool mlp_bias = false;     // of gate_proj, up_proj and down_proj
+  bool norms_heads = false;  // q_norm and k_norm normalize each head before its rotation
+  // Of the scores of attention, AttentionOptions::scale and soft_cap.
+  std::optional<double> attention_scale;
+  double attention_soft_cap = 0;
+  double logit_soft_cap = 0;          // LanguageHead::Options::soft_cap
   std::vector<int64_t> windows;       // AttentionOptions::window of each layer; empty: none has a window
   std::string answer_base = "model";  // the name of the base model in the class for question answering
 
