@@ -273,14 +273,16 @@ TEST(AttentionBlock, PartsMergeToTheWhole) {
   const Tensor q = random(4, 5), k = random(2, 7), v = random(2, 7), up = random(4, 5);
   const Tensor bias = at::randn({2, 1, 5, 7}, at::kDouble);
   for (const bool fused : {false, true})
-    for (const double dropout : {0.0, 0.4}) {
-      const auto block = [&](const Tensor& queries, int64_t begin, int64_t count) {
+    for (const auto& [dropout, soft_cap] : {std::pair(0.0, 0.0), {0.4, 0.0}, {0.0, 0.8}, {0.4, 0.8}}) {
+      const auto block = [&, dropout = dropout, cap = soft_cap](const Tensor& queries, int64_t begin,
+                                                                int64_t count) {
         return parallel::AttentionBlock{queries,
                                         k.narrow(2, begin, count),
                                         v.narrow(2, begin, count),
                                         bias.narrow(3, begin, count),
                                         false,
                                         0.3,
+                                        cap,
                                         fused,
                                         dropout,
                                         static_cast<uint64_t>(begin + 1),
@@ -301,7 +303,8 @@ TEST(AttentionBlock, PartsMergeToTheWhole) {
       }
       if (dropout == 0) {
         const Tensor learnt = leaf(bias);
-        const Tensor logits = at::matmul(q, k.repeat_interleave(2, 1).transpose(2, 3)) * 0.3 + learnt;
+        const Tensor scores = at::matmul(q, k.repeat_interleave(2, 1).transpose(2, 3)) * 0.3;
+        const Tensor logits = nn::soft_capped(scores, soft_cap) + learnt;
         const Tensor expected = at::matmul(logits.softmax(-1), v.repeat_interleave(2, 1));
         EXPECT_TRUE(is_near(whole.out, expected.detach(), 1e-12));
         (expected * up).sum().backward();

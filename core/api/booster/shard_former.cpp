@@ -20,6 +20,7 @@
 #include "opening/model_snapshot.hpp"
 #include "opening/model_state.hpp"
 #include "optim/gradient_norm.hpp"
+#include "training/initial_values.hpp"
 #include "training/part.hpp"
 
 namespace weft {
@@ -176,6 +177,19 @@ ShardFormer::ShardFormer(ShardConfig config) : config_(std::move(config)) {
   sizes_of(config_);
 }
 
+namespace {
+
+void bind_values(const std::vector<std::unique_ptr<weft_param>>& params, const InitialValues& initial) {
+  const at::NoGradGuard no_grad;
+  for (const auto& param : params) {
+    const at::Tensor value = at::empty(param->local, device::current().options(param->tensor.scalar_type()));
+    initial.read(*param, 0, param->count(), value.view(-1));
+    bind_storage(*param, value);
+  }
+}
+
+}  // namespace
+
 ShardedModel ShardFormer::optimize(const Model& model) const {
   Model::Shared& opened = model.shared();
   const plan::ParallelSizes sizes = sizes_of(config_);
@@ -219,13 +233,7 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
   });
   try {
     on_grid(config_, [&] {
-      const at::NoGradGuard no_grad;
-      for (const auto& param : shared->params) {
-        const at::Tensor value =
-            at::empty(param->local, device::current().options(param->tensor.scalar_type()));
-        read_initial(*param, model.module(), config_.seed, source.get(), 0, param->count(), value.view(-1));
-        bind_storage(*param, value);
-      }
+      bind_values(shared->params, {model.module(), shared->params, config_.seed, source.get()});
       place_buffers(model.module());
     });
   } catch (...) {  // leave the model as it was

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "device/tensors.hpp"
 #include "parallel.hpp"
 
@@ -149,6 +150,12 @@ void initialise(const Initial& initial, int64_t seed, std::string_view name, int
 
 void initialise(const Initial& initial, int64_t seed, std::string_view name,
                 const std::vector<int64_t>& shape, const Box& box, const at::Tensor& destination) {
+  if (initial.kind == Initial::Kind::kOfLayer)
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "the initial values of {} are those of a layer (nn::Initial::of_layer), which only a parameter of an "
+        "nn::Addition can have",
+        name);
   if (initial.kind == Initial::Kind::kConstant) {
     destination.fill_(initial.first);
     return;

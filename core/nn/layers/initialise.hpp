@@ -18,7 +18,8 @@ void initialise(const Initial& initial, int64_t seed, std::string_view name, int
                 const at::Tensor& destination);
 
 // Writes the elements of `box` of a parameter of this shape. `destination` has the box's extent and any
-// strides.
+// strides. Throws INVALID_ARGUMENT for values of Initial::of_layer, which need a layer
+// (training/initial_values.hpp).
 void initialise(const Initial& initial, int64_t seed, std::string_view name,
                 const std::vector<int64_t>& shape, const Box& box, const at::Tensor& destination);
 

@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "device/device.hpp"
 #include "memory/transfers.hpp"
+#include "training/initial_values.hpp"
 #include "training/part.hpp"
 #include "training/stages.hpp"
 
@@ -211,7 +212,7 @@ at::ScalarType Bindings::master_dtype() const {
 
 void Bindings::read(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values) const {
   const at::NoGradGuard no_grad;
-  read_initial(param, *model_, options_.booster.seed, source_.get(), begin, count, values);
+  InitialValues(*model_, params_, options_.booster.seed, source_.get()).read(param, begin, count, values);
 }
 
 void Bindings::bind(weft_param& param, const at::Tensor& storage) {

@@ -11,9 +11,6 @@
 #include "axes/cut.hpp"
 #include "base/text.hpp"
 #include "device/tensors.hpp"
-#include "layers/initialise.hpp"
-#include "training/bindings.hpp"
-#include "weft/nn/addition.hpp"
 
 namespace weft {
 
@@ -94,34 +91,6 @@ std::vector<CountedRun> counted_runs(const weft_param& param, int64_t begin, int
   add(at, param.count(), false);
   if (runs.empty()) runs.push_back({{begin, 0}, true});
   return runs;
-}
-
-namespace {
-
-// Returns the initial values of a parameter: those of the module if an operation has added it, otherwise
-// those of the model.
-nn::Initial initial_of(const nn::Model& model, const std::string& name) {
-  const torch::nn::Module* module = &model;
-  size_t begin = 0;
-  for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', begin)) {
-    const auto children = module->named_children();
-    const std::shared_ptr<torch::nn::Module>* child = children.find(name.substr(begin, dot - begin));
-    if (child == nullptr) return model.initial(name);
-    module = child->get();
-    begin = dot + 1;
-  }
-  const auto* addition = dynamic_cast<const nn::Addition*>(module);
-  return addition != nullptr ? addition->initial(name.substr(begin)) : model.initial(name);
-}
-
-}  // namespace
-
-void read_initial(const weft_param& param, const nn::Model& model, int64_t seed, ParameterSource* source,
-                  int64_t begin, int64_t count, const at::Tensor& values) {
-  for_each_box(param.cut, begin, count, values, [&](const Box& box, const at::Tensor& part) {
-    if (source != nullptr && source->read(param.name, box, part)) return;
-    nn::initialise(initial_of(model, param.name), seed, param.name, param.shape, box, part);
-  });
 }
 
 void bind_storage(const weft_param& param, const at::Tensor& value) {

@@ -1,4 +1,4 @@
-// Lists the parameters of a model, keeps this rank's part of each, and fills it with initial values.
+// Lists the parameters of a model, and keeps this rank's part of each.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,6 @@
 
 namespace weft {
 
-class ParameterSource;
 namespace parallel {
 class AppliedPlan;
 }
@@ -37,11 +36,6 @@ struct CountedRun {
   bool counted;
 };
 std::vector<CountedRun> counted_runs(const weft_param& param, int64_t begin, int64_t count);
-
-// Fills `values` with elements [begin, begin + count) of this rank's part: from `source` if it is not null
-// and has the parameter, otherwise with the model's initial values for `seed`.
-void read_initial(const weft_param& param, const nn::Model& model, int64_t seed, ParameterSource* source,
-                  int64_t begin, int64_t count, const at::Tensor& values);
 
 // Gives the module's parameter the storage of `value`. Keeps the TensorImpl, so that members of modules, tied
 // names and handles all see the new storage.

@@ -10,34 +10,8 @@ bool is_factor(const std::string& name) {
   return name.find(".lora_") != std::string::npos;
 }
 
-// Returns the gradients of the second step. The second factor starts at zero, so the first one has no
-// gradient before.
-Tensors gradients_of_second_step(const World& world, const JobOptions& options, const Trial& trial) {
-  Job job = boost(world, trial.model(options), options);
-  job.train_step(own_part(trial.batch(0), job));
-  job.accumulate_gradients(own_part(trial.batch(1), job));
-  return published_gradients(job);
-}
-
 void expect_second_step_of_one_rank(const JobOptions& options, const Trial& trial, int ranks) {
-  const Tensors expected = gradients_of_second_step(one_rank(), {.precision = options.precision}, trial);
-  int64_t factors = 0;
-  for (const auto& [name, gradient] : expected) {
-    EXPECT_EQ(gradient.count_nonzero().item<int64_t>() > 0, is_factor(name)) << name;
-    factors += is_factor(name);
-  }
-  EXPECT_GT(factors, 0);
-  on_ranks({ranks}, [&](World& world) {
-    SCOPED_TRACE(options.strategy + " " + options.options);
-    const Tensors found = gradients_of_second_step(world, options, trial);
-    for (const auto& [name, gradient] : expected)
-      EXPECT_TRUE(is_near(found.at(name), gradient, trial.tolerance)) << name;
-    world.communicator().barrier();
-  });
-}
-
-JobOptions under(const std::string& strategy, const std::string& options) {
-  return {.strategy = strategy, .options = options, .precision = "fp64"};
+  test::expect_second_step_of_one_rank(options, trial, ranks, is_factor);
 }
 
 TEST(Adapter, HasTheGradientsOfOneRankOnTensorAndDataAxes) {

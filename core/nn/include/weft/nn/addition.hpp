@@ -16,7 +16,8 @@ namespace weft::nn {
 class Addition : public Layer {
  public:
   std::string kind() const override { return "Addition"; }
-  // Returns the initial value of a parameter that the checkpoint does not have.
+  // Returns the initial values of a parameter that the checkpoint does not have. Initial::of_layer() computes
+  // them from the values of the layer.
   virtual Initial initial(std::string_view parameter) const = 0;
 
   // The operation that added this child, and its attributes. weft::Model::adapt sets both.

@@ -7,10 +7,12 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weft/config.hpp"
@@ -24,12 +26,19 @@ namespace weft::nn {
 // The initial values of a parameter. They depend only on the seed, the name of the parameter and the index of
 // the element in the whole parameter, so every strategy and number of ranks begins with the same values.
 struct Initial {
-  enum class Kind { kConstant, kNormal, kUniform, kSinusoids };
+  enum class Kind { kConstant, kNormal, kUniform, kSinusoids, kOfLayer };
+  // Returns the values that a parameter of the layer or of one of its nn::Addition begins with, called by its
+  // name in the layer ("weight", "lora_A.weight"): whole, on the host, in fp32, or fp64 if the parameter is.
+  // Throws INVALID_ARGUMENT naming what the layer does not have.
+  using LayerValues = std::function<at::Tensor(const std::string& parameter)>;
+  // Returns the values of a whole parameter, on the host, in its shape and any floating dtype.
+  using OfLayer = std::function<at::Tensor(const LayerValues& layer)>;
   Kind kind = Kind::kConstant;
   double first = 0;   // the constant, the mean, the lower bound, or the number of channels
   double second = 0;  // unused, the standard deviation, or the upper bound
   // The range of elements of the whole parameter that are 0 instead: the embedding of a padding token.
   int64_t zeros_begin = 0, zeros_end = 0;
+  OfLayer function = {};  // of kOfLayer
   static Initial constant(double value) { return {Kind::kConstant, value, 0}; }
   static Initial normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
   // Weights of a configuration whose "initializer_range" is `range`. As in Hugging Face, 0 is 0.02.
@@ -39,6 +48,16 @@ struct Initial {
   // cos(p f_0) ... cos(p f_h), of h + 1 = channels / 2 frequencies f_i = 10000^(-i/h) (Vaswani et al.,
   // Attention is all you need, section 3.5). `channels` is even and at least 4.
   static Initial sinusoids(int64_t channels) { return {Kind::kSinusoids, static_cast<double>(channels), 0}; }
+  // The values of a parameter of an nn::Addition that depend on those of its layer, such as the norms of the
+  // rows of the weight. The host calls `function` when a training begins whose checkpoint does not have the
+  // parameter, after the values of the layer are known, on every rank that holds a part of the parameter, and
+  // keeps this part. It may be called several times, must return the same bits each time and on every rank,
+  // and may not communicate. A parameter that is read from a checkpoint is not computed again.
+  static Initial of_layer(OfLayer function) {
+    Initial initial{Kind::kOfLayer};
+    initial.function = std::move(function);
+    return initial;
+  }
   // Returns these values with zeros in the row of a padding token, if there is one, of `channels` elements.
   Initial with_padding(const std::optional<int64_t>& row, int64_t channels) const {
     Initial padded = *this;
