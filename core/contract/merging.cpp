@@ -1,7 +1,6 @@
 #include "contract/merging.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
@@ -97,11 +96,7 @@ void check_update(TinyJob& tiny, const std::vector<Alone>& all, size_t step, con
   tiny.job.optimizer.step();
   findings.look("until they are merged, replicas are trained as one rank on their own samples",
                 in_step(published_difference(bindings, &Shard::value, right.values, allowed.values)));
-  tiny.job.optimizer.zero_grad();
-  Tensors zero;
-  for (const auto& [name, gradient] : right.gradients) zero[name] = at::zeros_like(gradient);
-  findings.look("zero_gradients leaves no gradient",
-                in_step(published_difference(bindings, &Shard::gradient, zero, 0)));
+  check_zeroed(tiny, right.gradients, static_cast<int64_t>(step), findings);
 }
 
 void train(const World& world, const Run& run, const std::vector<Alone>& all, const std::string& save,

@@ -1,7 +1,5 @@
 #include "contract/strategy.hpp"
 
-#include <ATen/ops/zeros_like.h>
-
 #include <filesystem>
 #include <optional>
 
@@ -90,11 +88,7 @@ void check_step(TinyJob& tiny, const Reference& reference, int64_t step, const T
   tiny.job.optimizer.step();
   findings.look("published values are those of one rank after each update",
                 in_step(published_difference(bindings, &Shard::value, right.values, allowed.values)));
-  tiny.job.optimizer.zero_grad();
-  Tensors zero;
-  for (const auto& [name, gradient] : right.gradients) zero[name] = at::zeros_like(gradient);
-  findings.look("zero_gradients leaves no gradient",
-                in_step(published_difference(bindings, &Shard::gradient, zero, 0)));
+  check_zeroed(tiny, right.gradients, step, findings);
 }
 
 void train(const World& world, const Run& run, const Steps& steps, const Reference& reference,

@@ -1,5 +1,9 @@
 #include "contract/tiny_job.hpp"
 
+#include <ATen/ops/zeros_like.h>
+
+#include "base/text.hpp"
+
 namespace weft::contract {
 
 namespace {
@@ -49,6 +53,15 @@ void check_written(TinyJob& tiny, const Tensors& initial, const Tolerances& allo
                 seen_difference(*tiny.model, written, allowed.values));
   for (const Shard& shard : shards) at::Tensor(shard.value).sub_(kWritten);
   bindings.values_written(WEFT_REASON_LOAD, shards);
+}
+
+void check_zeroed(TinyJob& tiny, const Tensors& gradients, int64_t step, Findings& findings) {
+  tiny.job.optimizer.zero_grad();
+  Tensors zero;
+  for (const auto& [name, gradient] : gradients) zero[name] = at::zeros_like(gradient);
+  const std::string problem = published_difference(tiny.bindings(), &Shard::gradient, zero, 0);
+  findings.look("zero_gradients leaves no gradient",
+                problem.empty() ? "" : fmt::format("step {}, {}", step + 1, problem));
 }
 
 }  // namespace weft::contract

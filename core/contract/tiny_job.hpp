@@ -46,4 +46,8 @@ std::string seen_difference(TinyModel& model, const Tensors& expected, double to
 // ones, `initial`, back.
 void check_written(TinyJob& tiny, const Tensors& initial, const Tolerances& allowed, Findings& findings);
 
+// Sets the gradients to zero as the end of a step does, step from 0, and expects zeros in place of
+// `gradients`.
+void check_zeroed(TinyJob& tiny, const Tensors& gradients, int64_t step, Findings& findings);
+
 }  // namespace weft::contract

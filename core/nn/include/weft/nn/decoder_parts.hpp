@@ -25,8 +25,8 @@ using SharedRotary = std::shared_ptr<const Rotary>;
 // Grouped-query attention with rotary position embeddings.
 class GroupedAttention final : public Attention {
  public:
-  // `window`: AttentionOptions::window. Of `config` the sizes, biases, norms of heads, dropout, scale and
-  // soft cap of the scores count.
+  // `window`: AttentionOptions::window. Uses the sizes, biases, head norms, dropout, attention scale
+  // and soft cap of `config`.
   GroupedAttention(const RotaryDecoderConfig& config, int64_t window, SharedRotary rotary,
                    at::ScalarType dtype);
   // Computes causal attention. x: (N, T, C) -> (N, T, C); `positions`: (1, T) or (N, T), or undefined for

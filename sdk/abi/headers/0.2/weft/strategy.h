@@ -263,9 +263,10 @@ struct weft_strategy_api {
    * configure, on every rank with the same answer. NULL: all replicas are the same after every update.
    *
    * The strategy sums gradients over the other gradient_axes alone, and splits no range over `axes`. The host
-   * multiplies losses by the number of replicas, so what remains is the gradient of a mean over the samples
-   * of one replica. Gradients are clipped alike on all of them, by the root of the mean of their squared
-   * norms. Optimizers that use sums over a whole parameter are refused. [control] [no collective] since 0.2
+   * multiplies losses by the number of replicas, so each replica gets the gradient of the mean loss over its
+   * own samples; one with more labels than the others gets a larger one in proportion. Gradients are clipped
+   * alike on all of them, by the root of the mean of their squared norms. Optimizers that use sums over a
+   * whole parameter are refused. [control] [no collective] since 0.2
    */
   weft_status (*merge_interval)(weft_strategy* strategy, uint64_t* updates, uint32_t* axes,
                                 weft_error* error);
