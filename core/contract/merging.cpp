@@ -139,10 +139,11 @@ void merge_others(const World& world, const Run& run, const Tensors& initial, Fi
     bindings.merge_replicas();
     look_at_merge(tiny, allowed, findings);
     for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK))
-      findings.look("a merge takes every replica into account",
-                    shard.param->frozen || published_difference(bindings, &Shard::value, before, 1e-3) != ""
-                        ? ""
-                        : fmt::format("what rank {} trained is lost", rank));
+      findings.look(
+          "a merge takes every replica into account",
+          shard.param->frozen || !published_difference(bindings, &Shard::value, before, 1e-3).empty()
+              ? ""
+              : fmt::format("what rank {} trained is lost", rank));
   }
 }
 
