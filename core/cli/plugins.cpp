@@ -141,7 +141,8 @@ void print_manifest(const std::string& folder, const json& manifest) {
   print(fmt::format("  folder: {}\n  ABI: {}.{} to {}.{}\n", folder, abi.at("major").dump(),
                     abi.at("minor_min").dump(), abi.at("major").dump(), abi.at("minor").dump()));
   for (const json& library : manifest.at("libraries")) {
-    const std::string tag = text_at(library, "torch_tag");
+    std::string tag = text_at(library, "torch_tag");
+    if (library.contains("torch_min")) tag = "libtorch " + text_at(library, "torch_min") + " and later";
     print(fmt::format("  {}: {}, tier {}{}, provides {}\n", text_at(library, "file"),
                       text_at(library, "kind"), text_at(library, "tier"), tag.empty() ? "" : " (" + tag + ")",
                       joined(library.at("provides"))));

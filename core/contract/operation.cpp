@@ -9,7 +9,7 @@
 #include "contract/model.hpp"
 #include "contract/ranks.hpp"
 #include "failure.hpp"
-#include "opening/native_operations.hpp"
+#include "opening/library_operations.hpp"
 #include "operations/registry.hpp"
 
 namespace weft::contract {
@@ -157,7 +157,7 @@ class Suite {
 
 void check_operation(const std::string& name, const std::string& config, const Tell& tell) {
   constexpr int kMostRevisions = 20;
-  find_native_operations();
+  find_library_operations();
   bool any = false;
   for (int revision = 1; revision <= kMostRevisions; ++revision) {
     const plan::Operation* const operation = plan::find_operation(fmt::format("{}/{}", name, revision));

@@ -81,33 +81,65 @@ uint64_t offset_of(const std::vector<Elf64_Phdr>& segments, uint64_t address, co
   file.refuse("is damaged: an address in its dynamic section is in no segment");
 }
 
-void read_dynamic(const std::vector<Elf64_Phdr>& segments, const Elf64_Phdr& dynamic, const Bytes& file,
-                  ElfFile& out) {
+// What the dynamic section says: offsets into the table of names, and addresses.
+struct Dynamic {
   std::vector<uint64_t> needed, run_paths;
-  uint64_t text_address = 0, text_size = 0;
-  bool has_text = false;
-  const size_t count = std::min<uint64_t>(dynamic.p_filesz / sizeof(Elf64_Dyn), kMostEntries);
-  file.slice(dynamic.p_offset, count * sizeof(Elf64_Dyn), "dynamic section");
+  uint64_t names_size = 0;
+  std::optional<uint64_t> names, symbols, hash, gnu_hash;
+};
+
+Dynamic read_entries(const Elf64_Phdr& segment, const Bytes& file) {
+  Dynamic dynamic;
+  const size_t count = std::min<uint64_t>(segment.p_filesz / sizeof(Elf64_Dyn), kMostEntries);
+  file.slice(segment.p_offset, count * sizeof(Elf64_Dyn), "dynamic section");
   for (size_t i = 0; i < count; ++i) {
-    const Elf64_Dyn entry = file.read<Elf64_Dyn>(dynamic.p_offset + i * sizeof(Elf64_Dyn), "dynamic section");
+    const Elf64_Dyn entry = file.read<Elf64_Dyn>(segment.p_offset + i * sizeof(Elf64_Dyn), "dynamic section");
     if (entry.d_tag == DT_NULL) break;
-    if (entry.d_tag == DT_NEEDED) needed.push_back(entry.d_un.d_val);
-    if (entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH) run_paths.push_back(entry.d_un.d_val);
-    if (entry.d_tag == DT_STRSZ) text_size = entry.d_un.d_val;
-    if (entry.d_tag == DT_STRTAB) text_address = entry.d_un.d_ptr, has_text = true;
+    if (entry.d_tag == DT_NEEDED) dynamic.needed.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH) dynamic.run_paths.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_STRSZ) dynamic.names_size = entry.d_un.d_val;
+    if (entry.d_tag == DT_STRTAB) dynamic.names = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_SYMTAB) dynamic.symbols = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_HASH) dynamic.hash = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_GNU_HASH) dynamic.gnu_hash = entry.d_un.d_ptr;
   }
-  if (needed.empty() && run_paths.empty()) return;
-  if (!has_text) file.refuse("is damaged: its dynamic section has no table of names");
+  return dynamic;
+}
+
+// How many symbols to look at for undefined ones. DT_HASH has a chain for each symbol; DT_GNU_HASH says at
+// which symbol the defined ones begin, behind all undefined ones.
+uint32_t count_symbols(const std::vector<Elf64_Phdr>& segments, const Dynamic& dynamic, const Bytes& file) {
+  const auto second_word = [&](uint64_t address) {
+    return file.read<uint32_t>(offset_of(segments, address, file) + sizeof(uint32_t), "table of hashes");
+  };
+  if (dynamic.gnu_hash) return second_word(*dynamic.gnu_hash);
+  return dynamic.hash ? second_word(*dynamic.hash) : 0;
+}
+
+void read_dynamic(const std::vector<Elf64_Phdr>& segments, const Elf64_Phdr& segment, const Bytes& file,
+                  ElfFile& out) {
+  const Dynamic dynamic = read_entries(segment, file);
+  const uint32_t num_symbols = count_symbols(segments, dynamic, file);
+  if (dynamic.needed.empty() && dynamic.run_paths.empty() && num_symbols == 0) return;
+  if (!dynamic.names) file.refuse("is damaged: its dynamic section has no table of names");
   const std::string_view text =
-      file.slice(offset_of(segments, text_address, file), text_size, "table of names");
+      file.slice(offset_of(segments, *dynamic.names, file), dynamic.names_size, "table of names");
   const auto name_at = [&](uint64_t offset) {
     if (offset >= text.size())
       file.refuse("is damaged: a name in its dynamic section lies outside the table of names");
     const std::string_view rest = text.substr(offset);
     return printable(rest.substr(0, rest.find('\0')), 1024);
   };
-  for (const uint64_t offset : needed) out.needed.push_back(name_at(offset));
-  for (const uint64_t offset : run_paths) out.run_paths.push_back(name_at(offset));
+  for (const uint64_t offset : dynamic.needed) out.needed.push_back(name_at(offset));
+  for (const uint64_t offset : dynamic.run_paths) out.run_paths.push_back(name_at(offset));
+  if (num_symbols == 0) return;
+  if (!dynamic.symbols) file.refuse("is damaged: its dynamic section has no table of symbols");
+  const uint64_t symbols = offset_of(segments, *dynamic.symbols, file);
+  file.slice(symbols, uint64_t{num_symbols} * sizeof(Elf64_Sym), "table of symbols");
+  for (uint64_t i = 1; i < num_symbols; ++i) {  // the first one is empty
+    const auto symbol = file.read<Elf64_Sym>(symbols + i * sizeof(Elf64_Sym), "table of symbols");
+    if (symbol.st_shndx == SHN_UNDEF) out.imports.push_back(name_at(symbol.st_name));
+  }
 }
 
 // Maps a file, because only a few pages of a large library are read.

@@ -19,6 +19,7 @@ struct ElfFile {
   std::optional<std::string> note;     // the text of Weft's note
   std::vector<std::string> needed;     // DT_NEEDED
   std::vector<std::string> run_paths;  // DT_RPATH and DT_RUNPATH
+  std::vector<std::string> imports;    // names of undefined symbols
 };
 
 // Reads an ELF file. Reads only the header if the word size or the byte order is another one than that of

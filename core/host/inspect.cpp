@@ -1,8 +1,13 @@
 #include "host/inspect.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <compare>
+
 #include "base/text.hpp"
 #include "host/elf_file.hpp"
 #include "host/load_error.hpp"
+#include "host/semantic_version.hpp"
 #include "host/trust.hpp"
 
 namespace weft::host {
@@ -23,6 +28,7 @@ void check_note(const Candidate& candidate, const ElfFile& elf) {
       {"tier", std::string(tier_name(library.tier))},
       {"abi", fmt::format("{}.{}-{}", manifest.abi.major, manifest.abi.minor_min, manifest.abi.minor)},
       {"torch", library.torch_tag},
+      {"torch_min", library.torch_min},
       {"build", library.build_id}};
   for (const auto& [key, value] : wanted) {
     const auto found = facts.find(key);
@@ -51,6 +57,17 @@ void check_machine(const ElfFile& elf) {
           machine_name(wanted)));
 }
 
+// Returns true for a mangled name with one of libtorch's namespaces, c10, at or torch: the length of the name
+// and then the name, where no digit precedes the length.
+bool is_torch_cxx(std::string_view symbol) {
+  if (!symbol.starts_with("_Z")) return false;
+  for (const std::string_view part : {"3c10", "2at", "5torch"}) {
+    for (size_t at = symbol.find(part); at != std::string_view::npos; at = symbol.find(part, at + 1))
+      if (std::isdigit(static_cast<unsigned char>(symbol[at - 1])) == 0) return true;
+  }
+  return false;
+}
+
 void check_needed(const LibraryEntry& library, const ElfFile& elf) {
   for (const std::string& needed : elf.needed) {
     const bool is_torch = needed.starts_with("libtorch") || needed.starts_with("libc10");
@@ -60,6 +77,16 @@ void check_needed(const LibraryEntry& library, const ElfFile& elf) {
                       fmt::format("it is of tier {}, but needs {}; build it for the tier that it uses",
                                   tier_name(library.tier), needed));
     }
+  }
+  if (library.tier == WEFT_TIER_STABLE) {
+    const auto found = std::find_if(elf.imports.begin(), elf.imports.end(), is_torch_cxx);
+    if (found != elf.imports.end())
+      throw LoadError(
+          Stage::kTier, WEFT_FAILED_PRECONDITION,
+          fmt::format(
+              "it is of tier stable, but uses libtorch's C++ function {}, which another libtorch need "
+              "not have; use torch/csrc/stable alone, or build it for tier torch",
+              *found));
   }
   if (library.tier != WEFT_TIER_C && !elf.run_paths.empty()) {
     // Its path could load a second libtorch.
@@ -71,7 +98,32 @@ void check_needed(const LibraryEntry& library, const ElfFile& elf) {
   }
 }
 
+// Returns 2.11.0 of "torch=2.11.0,dist=gloo"; empty if the tag has another form.
+std::string_view torch_version(std::string_view tag) {
+  constexpr std::string_view kKey = "torch=";
+  if (!tag.starts_with(kKey)) return {};
+  const std::string_view version = tag.substr(kKey.size(), tag.find(',') - kKey.size());
+  return is_version(version) ? version : std::string_view();
+}
+
 }  // namespace
+
+void check_torch(const LibraryEntry& library, std::string_view torch_tag, std::string_view who) {
+  if (library.tier == WEFT_TIER_STABLE) {
+    const std::string_view version = torch_version(torch_tag), needed = library.torch_min;
+    const bool is_one_major = version.substr(0, version.find('.')) == needed.substr(0, needed.find('.'));
+    if (version.empty() || !is_one_major || std::is_lt(compare_versions(version, needed)))
+      throw LoadError(Stage::kTorchTag, WEFT_FAILED_PRECONDITION,
+                      fmt::format("built for libtorch {} and later ones of the same major version, {} has "
+                                  "\"{}\"; install its build for this libtorch",
+                                  needed, who, torch_tag));
+  } else if (library.tier != WEFT_TIER_C && library.torch_tag != torch_tag) {
+    throw LoadError(Stage::kTorchTag, WEFT_FAILED_PRECONDITION,
+                    fmt::format("built for libtorch \"{}\", {} has \"{}\"; rebuild it, or install its build "
+                                "for this libtorch",
+                                printable(library.torch_tag), who, torch_tag));
+  }
+}
 
 void check_compatible(const Candidate& candidate, const HostFacts& facts) {
   const LibraryEntry& library = *candidate.library;
@@ -84,13 +136,7 @@ void check_compatible(const Candidate& candidate, const HostFacts& facts) {
             "against this Weft",
             library.build_id, facts.build_id));
   }
-  if (library.tier != WEFT_TIER_C && library.torch_tag != facts.torch_tag) {
-    throw LoadError(
-        Stage::kTorchTag, WEFT_FAILED_PRECONDITION,
-        fmt::format("built for libtorch \"{}\", this Weft has \"{}\"; rebuild it, or install its build for "
-                    "this libtorch",
-                    printable(library.torch_tag), facts.torch_tag));
-  }
+  check_torch(library, facts.torch_tag, "this Weft");
 }
 
 void inspect(const Candidate& candidate, const std::filesystem::path& root, const HostFacts& facts) {

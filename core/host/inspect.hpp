@@ -6,6 +6,9 @@
 
 namespace weft::host {
 
+// Checks that a library runs with the libtorch of this tag; `who` has it. Throws LoadError (TORCH_TAG).
+void check_torch(const LibraryEntry& library, std::string_view torch_tag, std::string_view who);
+
 // Checks ABI, tier and libtorch tag of the manifest. Throws LoadError.
 void check_compatible(const Candidate& candidate, const HostFacts& facts);
 

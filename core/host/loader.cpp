@@ -30,15 +30,7 @@ Registry& registry() {
 }
 
 void load_engine_for(const LibraryEntry& library, const HostFacts& facts) {
-  const weft_engine_table& engine = load_engine(facts);
-  if (view(engine.torch_tag) != library.torch_tag) {
-    throw LoadError(
-        Stage::kTorchTag, WEFT_FAILED_PRECONDITION,
-        fmt::format(
-            "built for libtorch \"{}\", this process has \"{}\"; rebuild it, or install its build for "
-            "this libtorch",
-            printable(library.torch_tag), view(engine.torch_tag)));
-  }
+  check_torch(library, view(load_engine(facts).torch_tag), "this process");
 }
 
 // Opens the libraries of libtorch that `path` needs and this process has not loaded, from the folder of those

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 3> kTiers = {"c", "torch", "native"};
+constexpr std::array<std::string_view, 4> kTiers = {"c", "torch", "native", "stable"};
 constexpr std::array<std::string_view, 9> kKinds = {"strategy",      "shard_policy", "model",
                                                     "checkpoint_io", "operation",    "device",
                                                     "tokenizer",     "data",         "objective"};
@@ -70,6 +70,15 @@ class Reader {
   std::string where_;
 };
 
+// Returns the tiers that a library of this kind may have if it has another one; empty if `tier` is right.
+std::string fitting_tiers(std::string_view kind, uint32_t tier) {
+  const bool is_cxx = kind == "model" || kind == "device" || kind == "data" || kind == "objective";
+  if (is_cxx) return tier == WEFT_TIER_NATIVE ? "" : "native";
+  if (kind == "operation")
+    return tier == WEFT_TIER_NATIVE || tier == WEFT_TIER_STABLE ? "" : "native or stable";
+  return tier != WEFT_TIER_STABLE || kind == "strategy" ? "" : "c, torch or native";
+}
+
 LibraryEntry parse_library(const json& object, const std::string& source,
                            std::vector<std::string>& warnings) {
   const Reader reader(object, fmt::format("{}: an entry of \"libraries\"", source));
@@ -87,8 +96,11 @@ LibraryEntry parse_library(const json& object, const std::string& source,
   const std::string tier = reader.text("tier", true);
   const auto found = std::find(kTiers.begin(), kTiers.end(), tier);
   if (found == kTiers.end())
-    reader.refuse("has \"tier\" as \"{}\", must be c, torch or native", printable(tier));
+    reader.refuse("has \"tier\" as \"{}\", must be {}", printable(tier), fmt::join(kTiers, ", "));
   entry.tier = static_cast<uint32_t>(found - kTiers.begin());
+  if (const std::string fitting = fitting_tiers(entry.kind, entry.tier); !fitting.empty())
+    reader.refuse("has \"tier\" as \"{}\", but a library of kind {} must be of tier {}", tier, entry.kind,
+                  fitting);
   const json& provides = reader.at("provides");
   if (!provides.is_array() || provides.empty()) reader.refuse("has \"provides\" not as a list of names");
   for (const json& name : provides) {
@@ -97,7 +109,14 @@ LibraryEntry parse_library(const json& object, const std::string& source,
     }
     entry.provides.push_back(name.get<std::string>());
   }
-  entry.torch_tag = reader.text("torch_tag", entry.tier != WEFT_TIER_C);
+  if (entry.tier == WEFT_TIER_STABLE) {
+    entry.torch_min = reader.text("torch_min", true);
+    if (!is_version(entry.torch_min))
+      reader.refuse("has \"torch_min\" as \"{}\", must be a version of libtorch like 2.10.0",
+                    printable(entry.torch_min));
+  } else {
+    entry.torch_tag = reader.text("torch_tag", entry.tier != WEFT_TIER_C);
+  }
   entry.build_id = reader.text("build_id", entry.tier == WEFT_TIER_NATIVE);
   entry.sha256 = reader.text("sha256", true);
   const bool is_hex = entry.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -106,7 +125,8 @@ LibraryEntry parse_library(const json& object, const std::string& source,
         "has \"sha256\" as \"{}\", must be 64 lower-case hexadecimal digits (`weft plugins digest FILE`)",
         printable(entry.sha256, 80));
   }
-  reader.warn_unknown({"file", "kind", "tier", "provides", "torch_tag", "build_id", "sha256"}, warnings);
+  reader.warn_unknown({"file", "kind", "tier", "provides", "torch_tag", "torch_min", "build_id", "sha256"},
+                      warnings);
   return entry;
 }
 

@@ -20,7 +20,8 @@ struct LibraryEntry {
       kind;  // "strategy", "shard_policy", "model", "checkpoint_io", "operation", "device", "tokenizer"
   uint32_t tier = 0;
   std::vector<std::string> provides;
-  std::string torch_tag;  // empty in tier c
+  std::string torch_tag;  // tiers torch and native: of the libtorch that it needs
+  std::string torch_min;  // tier stable: the oldest version of libtorch that it runs with
   std::string build_id;   // tier native only
   std::string sha256;
 };
@@ -40,6 +41,6 @@ struct Manifest {
 Manifest parse_manifest(std::string_view text, std::string_view source);
 Manifest read_manifest(const std::filesystem::path& path);
 
-std::string_view tier_name(uint32_t tier);  // "c", "torch", "native"
+std::string_view tier_name(uint32_t tier);  // "c", "torch", "native", "stable"
 
 }  // namespace weft::host

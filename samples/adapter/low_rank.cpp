@@ -109,9 +109,7 @@ void cut(PlannedNode& node, const weft::plan::CutRequest& request, std::vector<s
 
 // In a split layer each rank computes a partial gradient of the replicated factor, which is summed.
 void install(Site& site, const Attributes&) {
-  const bool is_split =
-      !site.planned("lora_A.weight").cuts.empty() || !site.planned("lora_B.weight").cuts.empty();
-  if (!site.splits_layers() || !is_split) return;
+  if (!site.is_split()) return;
   auto& product = dynamic_cast<LowRankProduct&>(*site.layer<nn::Linear>().product);
   site.set(product.summed_down, site.summed_gradient("lora_A.weight"));
   site.set(product.summed_up, site.summed_gradient("lora_B.weight"));

@@ -8,6 +8,7 @@
 #include <weft/generation.h>
 #include <weft/host.h>
 #include <weft/mesh.h>
+#include <weft/operation.h>
 #include <weft/plugin.h>
 #include <weft/pools.h>
 #include <weft/runtime.h>

@@ -18,15 +18,16 @@
 #   library); <dir> is lib/weft/<abi-major>/plugins of the build tree, and of the prefix after installation. Target
 #   weft_plugin_<id> makes all of it. Test plugin.<id>.abi checks what the libraries export and need, test
 #   plugin.<id>.conformance loads them and tries them (`weft plugins validate --interface-only`).
-# weft_plugin_library(<id> KIND strategy|shard_policy|model|checkpoint_io|operation|device|tokenizer|data|objective TIER c|torch|native SOURCES ...
-#                     [PROVIDES names...] [LIBRARIES targets...])
+# weft_plugin_library(<id> KIND strategy|shard_policy|model|checkpoint_io|operation|device|tokenizer|data|objective TIER c|stable|torch|native SOURCES ...
+#                     [TORCH_MIN x.y.0] [PROVIDES names...] [LIBRARIES targets...])
+#   TORCH_MIN is the oldest libtorch that a library of tier stable runs with, 2.10.0 if it is not given.
 #   PROVIDES are the names by which it is found, <id> if there are none. Call it in the folder of weft_add_plugin.
 #   Target weft_plugin_<id>_<kind>. WEFT_PLUGIN_ID and WEFT_PLUGIN_VERSION are defined as strings in its sources; so is
-#   WEFT_TORCH_TAG in tiers torch and native.
+#   WEFT_TORCH_TAG in tiers torch and native, and WEFT_TORCH_MIN in tier stable.
 include_guard(GLOBAL)
 
 function(weft_add_plugin id)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "MANIFEST;OUTPUT_DIRECTORY;ABI_MINOR_MIN;KIND;TIER"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "MANIFEST;OUTPUT_DIRECTORY;ABI_MINOR_MIN;KIND;TIER;TORCH_MIN"
     "SOURCES;PROVIDES;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "weft_add_plugin(${id}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
@@ -94,7 +95,7 @@ function(weft_add_plugin id)
     set_target_properties(weft_plugin_${id} PROPERTIES WEFT_INSTALL ${below}/${id}/${version_value})
   endif()
   if(arg_SOURCES)
-    weft_plugin_library(${id} KIND ${arg_KIND} TIER ${arg_TIER}
+    weft_plugin_library(${id} KIND ${arg_KIND} TIER ${arg_TIER} TORCH_MIN ${arg_TORCH_MIN}
       SOURCES ${arg_SOURCES} PROVIDES ${arg_PROVIDES} LIBRARIES ${arg_LIBRARIES})
   endif()
   # The manifest needs all libraries, and those come after this call.
@@ -119,7 +120,7 @@ function(weft_unknown_variables_ file result)
 endfunction()
 
 function(weft_plugin_library id)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND;TIER" "SOURCES;PROVIDES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND;TIER;TORCH_MIN" "SOURCES;PROVIDES;LIBRARIES")
   set(who "weft_plugin_library(${id})")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${who}: unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
@@ -133,8 +134,14 @@ function(weft_plugin_library id)
   if(NOT arg_KIND MATCHES "^(strategy|shard_policy|model|checkpoint_io|operation|device|tokenizer|data|objective)$")
     message(FATAL_ERROR "${who}: KIND is \"${arg_KIND}\", must be strategy, shard_policy, model, checkpoint_io, operation, device, tokenizer, data or objective")
   endif()
-  if(NOT arg_TIER MATCHES "^(c|torch|native)$")
-    message(FATAL_ERROR "${who}: TIER is \"${arg_TIER}\", must be c, torch or native")
+  if(NOT arg_TIER MATCHES "^(c|stable|torch|native)$")
+    message(FATAL_ERROR "${who}: TIER is \"${arg_TIER}\", must be c, stable, torch or native")
+  endif()
+  if(arg_TIER STREQUAL "stable" AND NOT arg_KIND MATCHES "^(strategy|operation)$")
+    message(FATAL_ERROR "${who}: TIER stable is for strategies and operations, not for kind ${arg_KIND}")
+  endif()
+  if(arg_TORCH_MIN AND NOT arg_TIER STREQUAL "stable")
+    message(FATAL_ERROR "${who}: TORCH_MIN is for TIER stable; tier ${arg_TIER} needs the libtorch that it is built with, or none")
   endif()
   if(NOT arg_PROVIDES)
     set(arg_PROVIDES ${id})
@@ -155,7 +162,11 @@ function(weft_plugin_library id)
   get_target_property(minor_min weft_plugin_${id} WEFT_ABI_MINOR_MIN)
   target_compile_definitions(${target} PRIVATE WEFT_PLUGIN_ID="${id}" WEFT_PLUGIN_VERSION="${version}"
     WEFT_PLUGIN_ABI_MINOR_MIN=${minor_min})
-  weft_plugin_tier_(${target} ${arg_TIER})
+  if(arg_TIER STREQUAL "stable")
+    weft_plugin_stable_(${target} "${who}" "${arg_TORCH_MIN}")
+  else()
+    weft_plugin_tier_(${target} ${arg_TIER})
+  endif()
   weft_plugin_note_(${target} ${id} ${version} ${arg_TIER})
   weft_plugin_link_(${target})
   set_target_properties(${target} PROPERTIES
@@ -164,7 +175,30 @@ function(weft_plugin_library id)
   set_property(TARGET weft_plugin_${id} APPEND PROPERTY WEFT_LIBRARIES ${target})
 endfunction()
 
-# What each tier may use, and the precompiled header where the tree has one.
+# Tier stable: libtorch's stable ABI as of version `torch_min`, and its headers hide what came later.
+function(weft_plugin_stable_ target who torch_min)
+  set(oldest 2.10.0) # the first one through which every operator can be called
+  if(NOT torch_min)
+    set(torch_min ${oldest})
+  endif()
+  if(NOT TARGET weft::libtorch OR NOT WEFT_TORCH_TAG)
+    message(FATAL_ERROR "${who}: tier stable needs weft::libtorch, which find_package(weft) gives when libtorch is there; set "
+      "WEFT_LIBTORCH to its folder")
+  endif()
+  string(REGEX REPLACE "^torch=([0-9.]+).*" "\\1" newest "${WEFT_TORCH_TAG}")
+  if(NOT torch_min MATCHES "^([0-9]+)\\.([0-9]+)\\.0$" OR torch_min VERSION_LESS oldest OR torch_min VERSION_GREATER newest)
+    message(FATAL_ERROR "${who}: TORCH_MIN is \"${torch_min}\", must be a version X.Y.0 from ${oldest} to ${newest}, whose headers "
+      "are used here")
+  endif()
+  math(EXPR target_version "(${CMAKE_MATCH_1} << 56) | (${CMAKE_MATCH_2} << 48)" OUTPUT_FORMAT HEXADECIMAL)
+  set_target_properties(${target} PROPERTIES WEFT_TORCH_MIN ${torch_min}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(${target} PRIVATE weft::libtorch)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_definitions(${target} PRIVATE WEFT_TORCH_MIN="${torch_min}" TORCH_TARGET_VERSION=${target_version}ULL)
+endfunction()
+
+# What each other tier may use, and the precompiled header where the tree has one.
 function(weft_plugin_tier_ target tier)
   set_target_properties(${target} PROPERTIES
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
@@ -198,7 +232,10 @@ function(weft_plugin_note_ target id version tier)
   set(lines "id=${id}" "version=${version}" "tier=${tier}"
     "abi=${WEFT_PLUGIN_ABI_MAJOR_}.${minor_min}-${WEFT_PLUGIN_ABI_MINOR_}")
   list(JOIN lines "\\n" text)
-  if(NOT tier STREQUAL "c")
+  if(tier STREQUAL "stable")
+    get_target_property(torch_min ${target} WEFT_TORCH_MIN)
+    string(APPEND text "\\ntorch_min=${torch_min}")
+  elseif(NOT tier STREQUAL "c")
     string(APPEND text "\\ntorch=${WEFT_TORCH_TAG}")
   endif()
   string(APPEND text "\\n")
@@ -265,7 +302,10 @@ function(weft_finish_plugin_ id)
     get_target_property(provides ${library} WEFT_PROVIDES)
     list(JOIN provides "\", \"" provides)
     set(entry "\"file\": \"${id}_${kind}.so\", \"kind\": \"${kind}\", \"tier\": \"${tier}\", \"provides\": [\"${provides}\"]")
-    if(NOT tier STREQUAL "c")
+    if(tier STREQUAL "stable")
+      get_target_property(torch_min ${library} WEFT_TORCH_MIN)
+      string(APPEND entry ", \"torch_min\": \"${torch_min}\"")
+    elseif(NOT tier STREQUAL "c")
       string(APPEND entry ", \"torch_tag\": \"${WEFT_TORCH_TAG}\"")
     endif()
     if(tier STREQUAL "native")

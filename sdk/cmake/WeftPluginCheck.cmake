@@ -26,6 +26,14 @@ function(weft_check library tier)
     endforeach()
   endif()
 
+  if(tier STREQUAL "stable")
+    # A mangled name with one of libtorch's namespaces.
+    string(REGEX MATCHALL "_Z[A-Za-z0-9_]*[A-Za-z_](3c10|2at|5torch)[A-Za-z0-9_]*" imports "${undefined}")
+    foreach(import IN LISTS imports)
+      list(APPEND found "imports ${import}, a C++ function of libtorch's; use torch/csrc/stable alone, or tier torch")
+    endforeach()
+  endif()
+
   execute_process(COMMAND ${READELF} -dW ${library} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
   set(allowed "libc|libm|libpthread|libdl|librt|ld-linux-[a-z0-9_-]+")
   if(NOT tier STREQUAL "c")

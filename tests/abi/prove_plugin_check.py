@@ -12,6 +12,13 @@ import tempfile
 
 GOOD_LINK = ["-Wl,-z,relro,-z,now"]
 ENTRY = '__attribute__((visibility("default"))) int weft_plugin_query_v1(void) { return 0; }\n'
+
+
+def call(function):
+    """The source of a library that imports a function."""
+    return f"int {function}(void);\n" + ENTRY.replace("0;", function + "();")
+
+
 SHOWN = '__attribute__((visibility("default"))) '
 # source, tier, more options of the compiler, what the check must say ("" for nothing).
 CASES = {
@@ -30,6 +37,13 @@ CASES = {
     "native_may_need_cuda": (ENTRY, "native", ["-Wl,--no-as-needed", "{stubs}/libtorch_cuda.so", *GOOD_LINK], ""),
     "needs_a_private_library": (ENTRY, "native", ["-Wl,--no-as-needed", "{stubs}/libprivate.so", *GOOD_LINK],
                                 "needs libprivate.so"),
+    "stable_may_need_libtorch": (ENTRY, "stable", ["-Wl,--no-as-needed", "{stubs}/libtorch_cpu.so", *GOOD_LINK], ""),
+    "stable_may_call_the_c_shim": (call("aoti_torch_get_numel"), "stable", GOOD_LINK, ""),
+    "stable_may_use_the_standard_library": (call("_ZNSt12__basic_fileIcED1Ev"), "stable", GOOD_LINK, ""),
+    "stable_calls_c10": (call("_ZN3c1014_SmallVectorBaseIjE8grow_podEPvmm"), "stable", GOOD_LINK, "imports _ZN3c10"),
+    "stable_calls_at": (call("_ZN2at4_ops6detach4callERKNS_6TensorE"), "stable", GOOD_LINK, "imports _ZN2at"),
+    "stable_needs_the_engine": (ENTRY, "stable", ["-Wl,--no-as-needed", "{stubs}/libweft_engine.so", *GOOD_LINK],
+                                "needs libweft_engine.so"),
     "has_rpath": (ENTRY, "c", ["-Wl,-rpath,/opt/x", *GOOD_LINK], "search path of its own"),
     "binds_late": (ENTRY, "c", ["-Wl,-z,relro", "-Wl,-z,lazy"], "not linked with -z now"),
     "no_relro": (ENTRY, "c", ["-Wl,-z,norelro", "-Wl,-z,now"], "not linked with -z relro"),

@@ -125,6 +125,16 @@ TEST(ElfFile, ReadsWhatItselfNeeds) {
   EXPECT_NE(std::find(elf.needed.begin(), elf.needed.end(), "libc.so.6"), elf.needed.end());
 }
 
+TEST(ElfFile, ReadsWhatItImports) {
+  const auto imports = [](const char* library, const char* name) {
+    const std::vector<std::string> all = parse_elf(library_bytes(library), "x").imports;
+    return std::count(all.begin(), all.end(), name);
+  };
+  EXPECT_EQ(imports("missing_symbol.so", "weft_test_function_that_is_nowhere"), 1);
+  EXPECT_EQ(imports("alpha_1.0.0.so", "weft_test_function_that_is_nowhere"), 0);
+  EXPECT_EQ(imports("alpha_1.0.0.so", "weft_plugin_query_v1"), 0);  // which it defines
+}
+
 TEST(Note, RefusesLinesOfAnotherForm) {
   EXPECT_ERROR(parse_note("id=a\nversion", "x.so"), WEFT_DATA_LOSS, "x.so", "\"version\"", "key=value");
   EXPECT_ERROR(parse_note("id=a\nid=b", "x.so"), WEFT_DATA_LOSS, "\"id=b\"");

@@ -51,6 +51,39 @@ TEST_F(FaultyPlugin, IsRefusedForAnotherTorchTag) {
                testing::kTorchTag, "rebuild it");
 }
 
+// A strategy of tier stable that runs with this libtorch and later ones.
+auto stable_strategy(const char* torch_min) {
+  return [torch_min](json& manifest) {
+    json& library = manifest["libraries"][0];
+    library["kind"] = "strategy";
+    library["tier"] = "stable";
+    library["torch_min"] = torch_min;
+  };
+}
+
+TEST_F(FaultyPlugin, OfTierStableIsRefusedForAnOlderTorch) {
+  root_.install("stable_later", "alpha", "3.1.0", stable_strategy("2.13.0"));
+  EXPECT_ERROR(root_.load("family", "", "strategy"), WEFT_FAILED_PRECONDITION, "TORCH_TAG",
+               "libtorch 2.13.0 and later", testing::kTorchTag);
+  const Catalogue catalogue = root_.scan();
+  const Candidate later = catalogue.find("strategy", "family").at(0);
+  HostFacts facts = PluginRoot::facts();
+  for (const char* tag : {"torch=2.13.0,dist=gloo", "torch=2.13.1", "torch=2.15.0"}) {
+    facts.torch_tag = tag;
+    EXPECT_NO_THROW(check_compatible(later, facts)) << tag;
+  }
+  for (const char* tag : {"torch=2.12.9", "torch=3.0.0", "torch=1.14.0", "2.13.0", ""}) {
+    facts.torch_tag = tag;
+    EXPECT_ERROR(check_compatible(later, facts), WEFT_FAILED_PRECONDITION, "TORCH_TAG");
+  }
+}
+
+TEST_F(FaultyPlugin, OfTierStableIsRefusedForACxxFunctionOfTorch) {
+  root_.install("stable_cxx", "alpha", "3.2.0", stable_strategy("2.10.0"));
+  EXPECT_ERROR(root_.load("family", "", "strategy"), WEFT_FAILED_PRECONDITION, "TIER", "tier stable",
+               "_ZN2at4_ops6detach4callERKNS_6TensorE", "torch/csrc/stable");
+}
+
 TEST_F(FaultyPlugin, IsRefusedForAnotherBuild) {
   install("alpha_1.0.0", [](json& manifest) {
     manifest["libraries"][0]["tier"] = "native";

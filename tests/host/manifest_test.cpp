@@ -63,12 +63,46 @@ TEST(Manifest, RefusesWrongValuesWithGotAndWanted) {
   EXPECT_ERROR(parse_with("/libraries", json::array()), WEFT_INVALID_ARGUMENT, "\"libraries\"");
   EXPECT_ERROR(parse_with("/libraries/0/kind", "stategy"), WEFT_INVALID_ARGUMENT, "\"stategy\"",
                "strategy, shard_policy");
-  EXPECT_ERROR(parse_with("/libraries/0/tier", "T2"), WEFT_INVALID_ARGUMENT, "\"T2\"", "or native");
+  EXPECT_ERROR(parse_with("/libraries/0/tier", "T2"), WEFT_INVALID_ARGUMENT, "\"T2\"",
+               "c, torch, native, stable");
   EXPECT_ERROR(parse_with("/libraries/0/provides", "gemini"), WEFT_INVALID_ARGUMENT, "\"provides\"");
   EXPECT_ERROR(parse_with("/libraries/0/sha256", "E3"), WEFT_INVALID_ARGUMENT,
                "64 lower-case hexadecimal digits");
   EXPECT_ERROR(parse_with("/options/0/default", "x"), WEFT_INVALID_ARGUMENT, "MANIFEST: plugin.json",
                "depth is \"x\"");
+}
+
+TEST(Manifest, OfTierStableSaysTheOldestLibtorch) {
+  json stable = good_manifest();
+  json& library = stable["libraries"][0];
+  library["tier"] = "stable";
+  library.erase("torch_tag");
+  EXPECT_ERROR(parse(stable), WEFT_INVALID_ARGUMENT, "has no \"torch_min\"");
+  library["torch_min"] = "2.10";
+  EXPECT_ERROR(parse(stable), WEFT_INVALID_ARGUMENT, "\"torch_min\" as \"2.10\"", "like 2.10.0");
+  library["torch_min"] = "2.10.0";
+  const Manifest manifest = parse(stable);
+  EXPECT_EQ(manifest.libraries[0].torch_min, "2.10.0");
+  EXPECT_EQ(manifest.libraries[0].torch_tag, "");
+}
+
+TEST(Manifest, RefusesATierThatDoesNotFitTheKind) {
+  const auto of = [](const char* kind, const char* tier) {
+    json manifest = good_manifest();
+    json& library = manifest["libraries"][0];
+    library["kind"] = kind;
+    library["tier"] = tier;
+    library["build_id"] = "build";
+    library["torch_min"] = "2.10.0";
+    return manifest;
+  };
+  for (const char* kind : {"model", "device", "data", "objective"})
+    EXPECT_ERROR(parse(of(kind, "torch")), WEFT_INVALID_ARGUMENT, kind, "must be of tier native");
+  EXPECT_ERROR(parse(of("operation", "c")), WEFT_INVALID_ARGUMENT, "must be of tier native or stable");
+  EXPECT_ERROR(parse(of("shard_policy", "stable")), WEFT_INVALID_ARGUMENT, "c, torch or native");
+  EXPECT_NO_THROW(parse(of("operation", "stable")));
+  EXPECT_NO_THROW(parse(of("model", "native")));
+  EXPECT_NO_THROW(parse(of("strategy", "c")));
 }
 
 TEST(Manifest, RefusesAFileOutsideItsFolder) {

@@ -90,7 +90,7 @@ class Negotiation : public ::testing::Test {
     manifest_.id = "x";
     manifest_.version = "1.0.0";
     manifest_.abi = {1, 2, 6};
-    library_ = {"x.so", "shard_policy", WEFT_TIER_C, {"x"}, "", "", ""};
+    library_ = {"x.so", "shard_policy", WEFT_TIER_C, {"x"}, "", "", "", ""};
     facts_.abi = {1, 3, 5};
     policy = {sizeof(policy), nullptr, build};
     factory = {sizeof(factory),

@@ -37,6 +37,7 @@ class LinearSite : public Site {
     planned_.cuts.resize(sizes_.tensor);
   }
   const plan::ParallelSizes& sizes() const override { return sizes_; }
+  bool is_split() const override { return sizes_.tensor > 1; }
   const Communicator& tensor() const override { return ranks_; }
   Summed summed_gradient(std::string_view) override {
     return [](const Tensor& parameter) { return parameter; };

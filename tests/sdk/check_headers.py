@@ -19,6 +19,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+STABLE = ['-DWEFT_TORCH_MIN="2.10.0"', "-DTORCH_TARGET_VERSION=0x020a000000000000ULL"]
 PEDANTIC = ["-pedantic-errors", *WARNINGS]
 
 
@@ -55,6 +56,11 @@ def c_jobs(arguments):
                 yield [cxx, "-x", "c++", f"-std={standard}", *PEDANTIC, "-I", folder], header
 
 
+def is_for_tier_stable(path):
+    with open(path, encoding="utf-8") as file:
+        return "#ifndef WEFT_TORCH_MIN\n#error" in file.read()
+
+
 def cxx_jobs(arguments):
     options = list(itertools.chain.from_iterable(("-I", folder) for folder in arguments.folders))
     options += list(itertools.chain.from_iterable(("-isystem", folder) for folder in arguments.include))
@@ -62,7 +68,8 @@ def cxx_jobs(arguments):
     for compiler in arguments.compiler:
         for folder in arguments.folders:
             for header in headers(folder, ".hpp"):
-                yield [compiler, "-x", "c++", "-std=c++20", *WARNINGS, "-Wno-unused-parameter", *options], header
+                stable = STABLE if is_for_tier_stable(os.path.join(folder, header)) else []
+                yield [compiler, "-x", "c++", "-std=c++20", *WARNINGS, "-Wno-unused-parameter", *options, *stable], header
 
 
 def drawn(jobs, count):
@@ -115,8 +122,11 @@ def main():
     if not jobs:
         sys.exit(f"no header under {', '.join(arguments.folders)}")
     launcher = [word for word in arguments.launcher.split(";") if word]
-    every = dict.fromkeys(header for _, header in jobs)
-    together = [(command, "all headers", *every) for command in {tuple(command): None for command, _ in jobs}]
+    together = {}  # by command, which is another one for headers of tier stable
+    for command, header in jobs:
+        together.setdefault(tuple(command), {})[header] = None
+    together = [(command, "all headers of tier stable" if STABLE[0] in command else "all headers", *own)
+                for command, own in together.items()]
     jobs = [(launcher, *job) for job in drawn(jobs, arguments.slice) + together]
     failures = 0
     with ThreadPoolExecutor(max_workers=2) as pool:

@@ -6,8 +6,8 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "opening/library_operations.hpp"
 #include "opening/model_state.hpp"
-#include "opening/native_operations.hpp"
 #include "operations/registry.hpp"
 #include "plan/builder.hpp"
 #include "plan/operations.hpp"
@@ -38,7 +38,7 @@ Wanted parse(const nlohmann::json& object, const std::string& source) {
   if (!object.is_object())
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be an object", source, json_kind(object));
   const std::string id = text_of(object, "operation", source);
-  find_native_operations();
+  find_library_operations();
   const plan::Operation* operation = plan::find_operation(id);
   if (operation == nullptr) fail(WEFT_NOT_FOUND, "{}: {}", source, plan::unknown_operation(id));
   if (operation->add == nullptr)

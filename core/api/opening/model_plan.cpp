@@ -4,7 +4,7 @@
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "opening/native_operations.hpp"
+#include "opening/library_operations.hpp"
 #include "plan/json_policy.hpp"
 #include "plugins.hpp"
 #include "weft/error.hpp"
@@ -31,7 +31,7 @@ plan::Policy read_policy(const std::string& path, std::string* identity) {
 
 std::optional<plan::Policy> find_policy(const nn::Model& model, const std::string& name,
                                         std::string* identity) {
-  find_native_operations();
+  find_library_operations();
   if (plan::is_json_policy(name)) return read_policy(name, identity);
   std::string family = name.empty() ? model.config().text("model_type", model.architecture()) : name;
   weft_loaded loaded{};

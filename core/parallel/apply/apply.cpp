@@ -63,6 +63,14 @@ class AppliedPlan::Installer {
     PlanSite(Installer& installer, const plan::PlannedNode& node) : installer_(installer), node_(node) {}
 
     const plan::ParallelSizes& sizes() const override { return installer_.plan_.sizes; }
+    bool is_split() const override {
+      const auto is_cut = [](const plan::PlannedParameter& parameter) { return parameter.cuts.size() > 1; };
+      for (const plan::Replacement& entry : installer_.plan_.replacements)
+        for (const plan::PlannedNode& node : entry.nodes)
+          if (node.path == node_.path && std::any_of(node.params.begin(), node.params.end(), is_cut))
+            return true;
+      return false;
+    }
     const Communicator& tensor() const override { return installer_.tensor_; }
     Summed summed_gradient(std::string_view parameter) override {
       return parallel::summed_gradient(planned(parameter), installer_.groups_);

@@ -1,4 +1,5 @@
-/* Communicators: groups of ranks along axes of the mesh. Extension "weft.comm/1", tier torch.
+/* Communicators: groups of ranks along axes of the mesh. Extension "weft.comm/1", tiers stable and
+ * torch.
  *
  * Collectives are asynchronous: each call returns a work that the caller owns, and does not wait. Every
  * member of a group must issue the same sequence of collectives. Tensors must be contiguous, on the
@@ -19,8 +20,9 @@ typedef struct weft_training weft_training;
 typedef struct weft_comm weft_comm; /* owned by the host, valid until the training is destroyed */
 typedef struct weft_work weft_work;
 
-/* The address of an at::Tensor, borrowed for the call: what libtorch's C shim calls an AtenTensorHandle. Host
- * and plugin are built against the same libtorch. */
+/* The address of an at::Tensor, borrowed for the call: what libtorch's C shim calls an AtenTensorHandle. In
+ * tier torch, host and plugin are built against the same libtorch, and it is an at::Tensor; in tier stable, a
+ * plugin passes it to functions of the C shim alone. */
 typedef struct weft_at_tensor weft_at_tensor;
 
 /* How a reduction combines elements. */

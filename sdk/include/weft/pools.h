@@ -1,4 +1,5 @@
-/* Memory pools, for strategies that choose where tensors are stored. Extension "weft.pools/1", tier torch.
+/* Memory pools, for strategies that choose where tensors are stored. Extension "weft.pools/1", tiers stable
+ * and torch.
  *
  * Without a GPU the accelerator pool is host memory with a limit of its own (WEFT_ACCELERATOR_MEMORY), so
  * that offloading runs the same code and running out of memory is the same error. resize_storage of

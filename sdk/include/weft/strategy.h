@@ -1,5 +1,5 @@
 /* A training strategy decides where parameters and gradients are stored and when they are gathered, reduced
- * and released. Factory "weft.factory.strategy/1", tier torch. C++ authors derive a class with
+ * and released. Factory "weft.factory.strategy/1", tier stable or torch. C++ authors derive a class with
  * weft/torch/strategy.hpp.
  *
  * Threads: "control" is the thread that runs the step. "engine" is the thread of the autograd engine: on CPU

@@ -70,6 +70,10 @@ def main():
         summed = losses(given.weft, config, data, folder, "--strategy", "torch_ddp")
         split = losses(given.weft, config, data, folder, *hybrid, f"custom_policy={policy}")
         assert len(summed) == 3 and len(split) == 3, (summed, split)
+        adapter = os.path.join(folder, "adapter.json")
+        with open(adapter, "w", encoding="utf-8") as file:
+            json.dump({"operation": "sample.low_rank_stable/1", "on": "h.*.mlp.c_fc", "rank": 2}, file)
+        adapted = []
         for way in ("longer", "before"):
             plugins = os.path.join(given.plugins, way)
             grown = {"WEFT_PLUGIN_ADD_PATH": plugins}
@@ -79,9 +83,11 @@ def main():
             assert found == summed, (way, found, summed)
             found = losses(given.weft, config, data, folder, *hybrid, "custom_policy=mlp_only", **grown)
             assert found == split, (way, found, split)
+            adapted.append(losses(given.weft, config, data, folder, "--strategy", "torch_ddp", "--adapter", adapter, **grown))
             told = run(given.weft, "tokenizer", "encode", "--model", folder, stdin="cab\n", **grown)
             assert len(json.loads(told)) >= 3, (way, told)
-    print(f"{len(lines)} programs, plugins of three kinds in two ways")
+        assert adapted[0] == adapted[1] != summed and len(adapted[0]) == 3, (adapted, summed)
+    print(f"{len(lines)} programs, plugins of four kinds in two ways")
 
 
 if __name__ == "__main__":

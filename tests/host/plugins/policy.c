@@ -19,12 +19,20 @@
 #define PLUGIN_SAID_VERSION PLUGIN_VERSION
 #endif
 
-#ifndef NO_NOTE
-WEFT_PLUGIN_NOTE("id=" PLUGIN_ID "\nversion=" PLUGIN_VERSION "\ntier=" PLUGIN_TIER "\nabi=" PLUGIN_ABI
-                 "\n"
-                 "torch=" PLUGIN_TORCH "\n");
+#ifdef PLUGIN_TORCH_MIN
+#define PLUGIN_LIBTORCH "torch_min=" PLUGIN_TORCH_MIN
+#else
+#define PLUGIN_LIBTORCH "torch=" PLUGIN_TORCH
 #endif
 
+#ifndef NO_NOTE
+WEFT_PLUGIN_NOTE("id=" PLUGIN_ID "\nversion=" PLUGIN_VERSION "\ntier=" PLUGIN_TIER "\nabi=" PLUGIN_ABI
+                 "\n" PLUGIN_LIBTORCH "\n");
+#endif
+
+#ifdef USES_TORCH_CXX
+void USES_TORCH_CXX(void);
+#endif
 #ifdef CALLS_MISSING_FUNCTION
 void weft_test_function_that_is_nowhere(void);
 #endif
@@ -92,6 +100,9 @@ static weft_status init(const weft_plugin* plugin, const weft_host* host, weft_e
   volatile int loops = 1;
   while (loops) {
   }
+#endif
+#ifdef USES_TORCH_CXX
+  USES_TORCH_CXX();
 #endif
 #ifdef CALLS_MISSING_FUNCTION
   weft_test_function_that_is_nowhere();

@@ -14,6 +14,48 @@ void expect_second_step_of_one_rank(const JobOptions& options, const Trial& tria
   test::expect_second_step_of_one_rank(options, trial, ranks, is_factor);
 }
 
+// Losses and gradients are those of the same adapter of tier native.
+void expect_those_of_tier_native(const JobOptions& options, double tolerance) {
+  const auto trained = [&](const std::string& operation) {
+    const Trial trial = adapted(gpt2_trial("GPT2LMHeadModel", options.precision), kGpt2Layers, operation);
+    Job job = boost(one_rank(), trial.model(options), options);
+    std::vector<double> losses;
+    for (int64_t step = 0; step < 3; ++step) losses.push_back(job.train_step(trial.batch(step)).loss);
+    return std::pair(losses, published_gradients(job));
+  };
+  const auto [losses, gradients] = trained("sample.low_rank_stable/1");
+  const auto [expected_losses, expected_gradients] = trained("sample.low_rank/1");
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected_losses[i], tolerance);
+  ASSERT_EQ(gradients.size(), expected_gradients.size());
+  for (const auto& [name, gradient] : expected_gradients)
+    EXPECT_LE((gradients.at(name) - gradient).abs().max().item<double>(),
+              tolerance * std::max(1.0, gradient.abs().max().item<double>()))
+        << name;
+}
+
+TEST(StableAdapter, TrainsAsThatOfTierNativeDoes) {
+  expect_those_of_tier_native({.precision = "fp64"}, 1e-12);
+  expect_those_of_tier_native({.recompute = "all", .precision = "fp64"}, 1e-12);
+  expect_those_of_tier_native({.precision = "fp32"}, 1e-5);
+  expect_those_of_tier_native({.mixed_precision = "bf16"}, 2e-2);
+}
+
+TEST(StableAdapter, HasTheGradientsOfOneRankOnEveryAxis) {
+  const Trial trial = adapted(gpt2_trial("GPT2LMHeadModel", "fp64"), kGpt2Layers, "sample.low_rank_stable/1");
+  expect_second_step_of_one_rank(under("hybrid_parallel", R"({"tp_size": 2})"), trial, 2);
+  expect_second_step_of_one_rank(under("hybrid_parallel", R"({"tp_size": 2, "zero_stage": 1})"), trial, 4);
+  expect_second_step_of_one_rank(
+      under("hybrid_parallel",
+            R"({"tp_size": 2, "enable_sequence_parallelism": true, "sequence_parallelism_mode": "all_to_all",
+                "sp_size": 2})"),
+      trial, 4);
+  expect_second_step_of_one_rank(under("gemini", "{}"), trial, 2);
+  const Trial grouped =
+      adapted(llama_trial({"LlamaForCausalLM", 2, false}, "fp64"),
+              "layers.*.self_attn.*_proj, layers.*.mlp.*_proj, lm_head", "sample.low_rank_stable/1");
+  expect_second_step_of_one_rank(under("hybrid_parallel", R"({"tp_size": 4})"), grouped, 4);
+}
+
 TEST(Adapter, HasTheGradientsOfOneRankOnTensorAndDataAxes) {
   const Trial trial = adapted(gpt2_trial("GPT2LMHeadModel", "fp64"), kGpt2Layers);
   expect_second_step_of_one_rank(under("hybrid_parallel", R"({"tp_size": 2})"), trial, 2);

@@ -61,6 +61,10 @@ TEST(Adapter, IsSavedAsPeftReadsIt) {
   expect_peft_reads("sample.low_rank/1");
 }
 
+TEST(StableAdapter, IsSavedAsPeftReadsIt) {
+  expect_peft_reads("sample.low_rank_stable/1");
+}
+
 TEST(DoraAdapter, IsSavedAsPeftReadsIt) {
   expect_peft_reads("test.dora/1");
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,13 +39,13 @@ class Attributes {
   int64_t integer(std::string_view key) const { return at(key).integer; }
   double real(std::string_view key) const { return at(key).real; }
   const std::string& text(std::string_view key) const { return at(key).text; }
-
- private:
   const Attribute& at(std::string_view key) const {
     for (const Attribute& attribute : values_)
       if (attribute.key == key) return attribute;
     throw Error(WEFT_INTERNAL, "an entry of the plan has no attribute \"" + std::string(key) + "\"");
   }
+
+ private:
   const std::vector<Attribute>& values_;
 };
 
@@ -106,10 +107,12 @@ struct CutRequest {
 
 // An operation.
 struct Operation {
-  using Cut = void (*)(PlannedNode& node, const CutRequest& request, std::vector<std::string>& problems);
-  using Install = void (*)(Site& site, const Attributes& attributes);
-  using Add = void (*)(nn::Layer& layer, const Attributes& attributes);
-  using Configuration = std::string (*)(const Attributes& attributes, const std::vector<PlannedNode>& layers);
+  using Cut =
+      std::function<void(PlannedNode& node, const CutRequest& request, std::vector<std::string>& problems)>;
+  using Install = std::function<void(Site& site, const Attributes& attributes)>;
+  using Add = std::function<void(nn::Layer& layer, const Attributes& attributes)>;
+  using Configuration =
+      std::function<std::string(const Attributes& attributes, const std::vector<PlannedNode>& layers)>;
 
   std::string id;  // "vendor.name/revision"
   std::string documentation;

@@ -1,7 +1,7 @@
 // Converts element types between libtorch and the ABI.
 #pragma once
 
-#include <c10/core/ScalarType.h>
+#include <torch/headeronly/core/ScalarType.h>
 
 #include <cstdint>
 #include <optional>
@@ -14,57 +14,61 @@
 namespace weft {
 inline namespace sdk_v0 {
 
+// Also at::ScalarType.
+using torch::headeronly::ScalarType;
+
 // Returns the code of a dtype, WEFT_F32 and so on. Throws UNIMPLEMENTED for a dtype without one.
-inline uint32_t dtype_code(at::ScalarType type) {
+inline uint32_t dtype_code(ScalarType type) {
   switch (type) {
-    case at::kDouble:
+    case ScalarType::Double:
       return WEFT_F64;
-    case at::kFloat:
+    case ScalarType::Float:
       return WEFT_F32;
-    case at::kHalf:
+    case ScalarType::Half:
       return WEFT_F16;
-    case at::kBFloat16:
+    case ScalarType::BFloat16:
       return WEFT_BF16;
-    case at::kLong:
+    case ScalarType::Long:
       return WEFT_I64;
-    case at::kInt:
+    case ScalarType::Int:
       return WEFT_I32;
-    case at::kShort:
+    case ScalarType::Short:
       return WEFT_I16;
-    case at::kChar:
+    case ScalarType::Char:
       return WEFT_I8;
-    case at::kByte:
+    case ScalarType::Byte:
       return WEFT_U8;
-    case at::kBool:
+    case ScalarType::Bool:
       return WEFT_BOOL;
     default:
-      throw Error(WEFT_UNIMPLEMENTED, std::string("no dtype of Weft for ") + c10::toString(type));
+      throw Error(WEFT_UNIMPLEMENTED,
+                  std::string("no dtype of Weft for ") + torch::headeronly::toString(type));
   }
 }
 
 // Returns the dtype of a code. Throws UNIMPLEMENTED for an unknown one.
-inline at::ScalarType scalar_type(uint32_t code) {
+inline ScalarType scalar_type(uint32_t code) {
   switch (code) {
     case WEFT_F64:
-      return at::kDouble;
+      return ScalarType::Double;
     case WEFT_F32:
-      return at::kFloat;
+      return ScalarType::Float;
     case WEFT_F16:
-      return at::kHalf;
+      return ScalarType::Half;
     case WEFT_BF16:
-      return at::kBFloat16;
+      return ScalarType::BFloat16;
     case WEFT_I64:
-      return at::kLong;
+      return ScalarType::Long;
     case WEFT_I32:
-      return at::kInt;
+      return ScalarType::Int;
     case WEFT_I16:
-      return at::kShort;
+      return ScalarType::Short;
     case WEFT_I8:
-      return at::kChar;
+      return ScalarType::Char;
     case WEFT_U8:
-      return at::kByte;
+      return ScalarType::Byte;
     case WEFT_BOOL:
-      return at::kBool;
+      return ScalarType::Bool;
     default:
       throw Error(WEFT_UNIMPLEMENTED, "dtype code " + std::to_string(code) + " is unknown to this version");
   }
@@ -72,11 +76,11 @@ inline at::ScalarType scalar_type(uint32_t code) {
 
 // Returns the floating-point dtype that options call "fp64", "fp32", "bf16" or "fp16"; nothing for other
 // names.
-inline std::optional<at::ScalarType> dtype_named(std::string_view name) {
-  if (name == "fp64") return at::kDouble;
-  if (name == "fp32") return at::kFloat;
-  if (name == "bf16") return at::kBFloat16;
-  if (name == "fp16") return at::kHalf;
+inline std::optional<ScalarType> dtype_named(std::string_view name) {
+  if (name == "fp64") return ScalarType::Double;
+  if (name == "fp32") return ScalarType::Float;
+  if (name == "bf16") return ScalarType::BFloat16;
+  if (name == "fp16") return ScalarType::Half;
   return std::nullopt;
 }
 

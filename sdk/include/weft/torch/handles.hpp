@@ -2,8 +2,6 @@
 // classes hold a pointer; a State owns its tensors.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,17 +30,32 @@ class Parameter {
     return info;
   }
   // Returns the tensor that the layer uses. Its storage is the one that bind() gave it.
-  const at::Tensor& tensor() const { return plugin::tensor(host.model->param_tensor(param_)); }
+  TensorView tensor() const { return plugin::tensor(host.model->param_tensor(param_)); }
+#ifdef WEFT_TORCH_MIN
+  // Returns the gradient into which autograd accumulates; undefined if there is none.
+  Tensor gradient() const {
+    const weft_at_tensor* const gradient = host.model->param_gradient(param_);
+    return gradient == nullptr ? Tensor() : plugin::tensor(gradient);
+  }
+#else
   // Returns .grad, into which autograd accumulates. It may be taken, replaced or reset.
-  at::Tensor& gradient() const { return const_cast<at::Tensor&>(tensor()).mutable_grad(); }
+  Tensor& gradient() const {
+    return const_cast<Tensor&>(tensor()).mutable_grad();
+  }
+#endif
+  // Replaces the gradient; an undefined tensor takes it away.
+  void set_gradient(const Tensor& gradient) const {
+    check(host.model->param_set_gradient(param_, gradient.defined() ? handle(gradient) : nullptr,
+                                         current_error));
+  }
   // Binds `storage`, which has as many elements as this rank's part, in the working dtype.
-  void bind(const at::Tensor& storage) const {
+  void bind(const Tensor& storage) const {
     const weft_param_info i = info();
-    const at::Tensor shaped = storage.view(at::IntArrayRef(i.local, i.ndim));
-    check(host.model->param_bind(param_, handle(shaped), current_error));
+    const Tensor part = shaped(storage, i.local, i.ndim);
+    check(host.model->param_bind(param_, handle(part), current_error));
   }
   // Reads elements [begin, begin + destination.numel()) of this rank's flattened part into `destination`.
-  void read(int64_t begin, const at::Tensor& destination) const {
+  void read(int64_t begin, const Tensor& destination) const {
     check(host.model->param_read(param_, begin, destination.numel(), handle(destination), current_error));
   }
   inline bool used_by(Unit unit) const;
@@ -90,8 +103,8 @@ class Training {
       params.emplace_back(host.model->param(training_, i));
     return params;
   }
-  std::vector<at::Tensor> buffers() const {
-    std::vector<at::Tensor> buffers;
+  std::vector<Tensor> buffers() const {
+    std::vector<Tensor> buffers;
     for (uint32_t i = 0; i < host.model->buffer_count(training_); ++i)
       buffers.push_back(tensor(host.model->buffer_tensor(training_, i)));
     return buffers;
@@ -148,10 +161,8 @@ class State {
   weft_state* get() const { return state_; }
   uint32_t size() const { return host.step->state_size(state_); }
   std::string name(uint32_t index) const { return text(host.step->state_name(state_, index)); }
-  const at::Tensor& tensor(uint32_t index) const {
-    return plugin::tensor(host.step->state_tensor(state_, index));
-  }
-  void set(std::string_view name, const at::Tensor& value) {
+  TensorView tensor(uint32_t index) const { return plugin::tensor(host.step->state_tensor(state_, index)); }
+  void set(std::string_view name, const Tensor& value) {
     check(host.step->state_set(state_, str(name), handle(value), current_error));
   }
 
@@ -200,8 +211,8 @@ class ShardSink {
   uint32_t reason() const { return reason_; }
   // Publishes elements [begin, begin + value.numel()) of this rank's flattened part of `parameter`.
   // `gradient` and `working` may be undefined (weft_shard).
-  void shard(Parameter parameter, int64_t begin, const at::Tensor& value, const at::Tensor& gradient,
-             uint32_t partition_axes, uint32_t flags = 0, const at::Tensor& working = at::Tensor()) const {
+  void shard(Parameter parameter, int64_t begin, const Tensor& value, const Tensor& gradient,
+             uint32_t partition_axes, uint32_t flags = 0, const Tensor& working = Tensor()) const {
     const weft_shard record{
         sizeof(weft_shard), parameter.get(), begin,
         value.numel(),      handle(value),   gradient.defined() ? handle(gradient) : nullptr,
@@ -210,7 +221,7 @@ class ShardSink {
   }
   // Gives the host a tensor of the strategy's own for the same kind of range: a training state keeps it under
   // this name, and fills it when the job resumes (weft_publish_services::kept).
-  void kept(std::string_view name, Parameter parameter, int64_t begin, const at::Tensor& value,
+  void kept(std::string_view name, Parameter parameter, int64_t begin, const Tensor& value,
             uint32_t partition_axes) const {
     const weft_shard record{sizeof(weft_shard),
                             parameter.get(),

@@ -2,8 +2,6 @@
 // host fails, check() throws its status; the text is already in the weft_error of the hook that is running.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -12,6 +10,7 @@
 #include "../host.h"
 #include "../strategy.h"
 #include "dtypes.hpp"
+#include "tensor.hpp"
 
 namespace weft::plugin {
 inline namespace v0 {
@@ -57,17 +56,9 @@ inline void check(weft_status status) {
   if (status != WEFT_OK) throw HostFailure{status};
 }
 
-// Convert tensors to and from the ABI. The handle borrows.
-inline const weft_at_tensor* handle(const at::Tensor& tensor) {
-  return reinterpret_cast<const weft_at_tensor*>(&tensor);
-}
-inline const at::Tensor& tensor(const weft_at_tensor* handle) {
-  return *reinterpret_cast<const at::Tensor*>(handle);
-}
-
 // Resizes the storage of a tensor and its views to `elements` of its dtype; 0 frees the memory. The sizes of
 // the tensors do not change.
-inline void resize_storage(const at::Tensor& tensor, int64_t elements) {
+inline void resize_storage(const Tensor& tensor, int64_t elements) {
   check(host.memory->resize_storage(handle(tensor), elements, current_error));
 }
 

@@ -1,7 +1,9 @@
 // Memory pools, for strategies that choose where tensors are stored. Contracts: weft/pools.h.
 #pragma once
 
+#ifndef WEFT_TORCH_MIN
 #include <c10/core/GradMode.h>
+#endif
 
 #include <string>
 
@@ -24,15 +26,14 @@ inline const weft_pool_services& pools() {
 
 // Returns an uninitialised tensor with one dimension in a pool, WEFT_POOL_*. Resizing its storage keeps it
 // there.
-inline at::Tensor allocate(uint32_t pool, int64_t elements, at::ScalarType type) {
-  at::Tensor made;
-  check(pools().allocate(pool, dtype_code(type), elements, reinterpret_cast<weft_at_tensor*>(&made),
-                         current_error));
+inline Tensor allocate(uint32_t pool, int64_t elements, ScalarType type) {
+  Tensor made;
+  check(pools().allocate(pool, dtype_code(type), elements, handle(made), current_error));
   return made;
 }
 
 // Copies values between tensors of equal shapes in any pools, and converts the dtype.
-inline void copy_values(const at::Tensor& to, const at::Tensor& from) {
+inline void copy_values(const Tensor& to, const Tensor& from) {
   check(pools().copy(handle(to), handle(from), current_error));
 }
 
@@ -71,12 +72,13 @@ Work transfer_to_accelerator(const Start& start) {
 
 // Starts to copy `from`, which is on the accelerator, to host memory. The memory of `from` may be used again
 // after the returned work.
-inline Work transfer_to_host(const at::Tensor& to, const at::Tensor& from) {
+inline Work transfer_to_host(const Tensor& to, const Tensor& from) {
   Transfer transfer(WEFT_TRANSFER_TO_HOST);
   copy_values(to, from);
   return transfer.end();
 }
 
+#ifndef WEFT_TORCH_MIN
 // Copies `arrived`, which is on the accelerator, to `kept` in the pool `home`, or `adds` it to what is there.
 // Both have one dimension; `kept` is allocated with `dtype` if it is undefined, and is best kept: to lock
 // pages takes long. `saving` is the work of the last call for `kept`, and becomes that of this one: the
@@ -103,6 +105,7 @@ inline void keep_sum(at::Tensor& kept, Work& saving, const at::Tensor& arrived, 
     saving = transfer_to_host(kept, sum.add_(arrived));
   }
 }
+#endif
 
 // Returns how much memory a pool has and how much of it is in use.
 inline weft_pool_info pool_info(uint32_t pool) {

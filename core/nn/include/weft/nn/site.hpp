@@ -39,6 +39,9 @@ class Site {
   bool splits_layers() const { return sizes().tensor > 1; }
   bool splits_sequence() const { return sizes().sequence > 1; }
   bool is_parallel() const { return splits_layers() || splits_sequence(); }
+  // Returns whether the ranks of the tensor axis hold different parts of the layer's parameters, whichever
+  // operation shards them.
+  virtual bool is_split() const = 0;
 
   // Returns the ranks of the tensor axis.
   virtual const Communicator& tensor() const = 0;

@@ -56,7 +56,7 @@ typedef struct weft_query_reply {
   uint32_t tier;        /* WEFT_TIER_* */
   weft_str id;
   weft_str version;
-  weft_str torch_tag; /* of the libtorch that it was compiled against; empty in tier c */
+  weft_str torch_tag; /* of the libtorch that it was compiled against; empty in tiers c and stable */
   const weft_plugin* plugin;
 } weft_query_reply;
 

@@ -1,5 +1,6 @@
 /* The services of the host for strategies: units and parameters of the model, memory, and steps with a
- * schedule of the strategy's own. Extensions "weft.model/1", "weft.memory/1" and "weft.step/1", tier torch.
+ * schedule of the strategy's own. Extensions "weft.model/1", "weft.memory/1" and "weft.step/1", tiers
+ * stable and torch.
  *
  * The host owns the model, the optimizer, the loss and every call of the autograd engine. A strategy owns the
  * storage of the parameters and decides when parameters are gathered and released and when gradients are

@@ -114,6 +114,7 @@ typedef struct weft_kv {
 #define WEFT_TIER_C 0      /* the C headers alone: an ABI that the host knows */
 #define WEFT_TIER_TORCH 1  /* libtorch through weft/torch: the same libtorch tag, too */
 #define WEFT_TIER_NATIVE 2 /* the engine's C++ API: same Weft build */
+#define WEFT_TIER_STABLE 3 /* libtorch's stable ABI alone: a lowest libtorch, any later one */
 
 /* Receives the status and text of a failure. The caller owns it. A call writes it at most once. */
 typedef struct weft_error weft_error;

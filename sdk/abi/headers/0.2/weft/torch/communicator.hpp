@@ -2,8 +2,6 @@
 // weft/comm.h.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,22 +46,20 @@ class Communicator {
   uint32_t size() const { return host.comm->size(comm_); }
 
   // `op` is WEFT_REDUCE_*; or WEFT_REDUCE_CONTROL to it for bookkeeping.
-  Work all_reduce(const at::Tensor& inout, uint32_t op = WEFT_REDUCE_SUM) const {
+  Work all_reduce(const Tensor& inout, uint32_t op = WEFT_REDUCE_SUM) const {
     return start(host.comm->all_reduce, handle(inout), op);
   }
-  Work all_gather(const at::Tensor& output, const at::Tensor& input) const {
+  Work all_gather(const Tensor& output, const Tensor& input) const {
     return start(host.comm->all_gather, handle(output), handle(input));
   }
-  Work reduce_scatter(const at::Tensor& output, const at::Tensor& input,
-                      uint32_t op = WEFT_REDUCE_SUM) const {
+  Work reduce_scatter(const Tensor& output, const Tensor& input, uint32_t op = WEFT_REDUCE_SUM) const {
     return start(host.comm->reduce_scatter, handle(output), handle(input), op);
   }
-  Work broadcast(const at::Tensor& inout, uint32_t root) const {
+  Work broadcast(const Tensor& inout, uint32_t root) const {
     return start(host.comm->broadcast, handle(inout), root);
   }
   // The splits have one number of elements of the first dimension per rank; empty means equal parts.
-  Work all_to_all(const at::Tensor& output, const at::Tensor& input,
-                  const std::vector<int64_t>& output_splits = {},
+  Work all_to_all(const Tensor& output, const Tensor& input, const std::vector<int64_t>& output_splits = {},
                   const std::vector<int64_t>& input_splits = {}) const {
     const auto splits = [this](const std::vector<int64_t>& s) {
       if (!s.empty() && s.size() != size())
@@ -74,10 +70,10 @@ class Communicator {
     return start(host.comm->all_to_all, handle(output), handle(input), splits(output_splits),
                  splits(input_splits));
   }
-  Work send(const at::Tensor& value, uint32_t to, uint32_t tag) const {
+  Work send(const Tensor& value, uint32_t to, uint32_t tag) const {
     return start(host.comm->send, handle(value), to, tag);
   }
-  Work recv(const at::Tensor& value, uint32_t from, uint32_t tag) const {
+  Work recv(const Tensor& value, uint32_t from, uint32_t tag) const {
     return start(host.comm->recv, handle(value), from, tag);
   }
   void barrier() const { check(host.comm->barrier(comm_, current_error)); }

@@ -2,14 +2,13 @@
 //   class Mine final : public weft::plugin::Strategy { ... }; WEFT_STRATEGY(Mine, "mine")
 #pragma once
 
-#include <c10/util/Exception.h>
-
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "../define_plugin.h"
+#include "guard.hpp"
 #include "handles.hpp"
 #include "options.hpp"
 
@@ -70,32 +69,6 @@ class Strategy {
   uint32_t world_size = 1, rank = 0;
   std::string precision;
 };
-
-// Runs the body of a C function. Returns the status of an exception, whose text it writes to `error`.
-template <class Body>
-weft_status guard(weft_error* error, const Body& body) noexcept {
-  weft_error* const outer = std::exchange(current_error, error);
-  weft_status status = WEFT_OK;
-  const auto fail = [&](weft_status code, const char* what) {
-    status = code;
-    host.host->error_set(error, code, str(what));
-  };
-  try {
-    body();
-  } catch (const HostFailure& failure) {
-    status = failure.status;
-  } catch (const Error& failure) {
-    fail(failure.status(), failure.what());
-  } catch (const c10::Error& failure) {
-    fail(WEFT_INTERNAL, failure.what_without_backtrace());
-  } catch (const std::exception& failure) {
-    fail(WEFT_INTERNAL, failure.what());
-  } catch (...) {
-    fail(WEFT_UNKNOWN, "an exception that is no std::exception");
-  }
-  current_error = outer;
-  return status;
-}
 
 // Makes the weft_strategy_api of the class T.
 template <class T>
@@ -237,6 +210,15 @@ struct StrategyTable {
 }  // namespace v0
 }  // namespace weft::plugin
 
+// The tier of a strategy, and the libtorch that it must match.
+#ifdef WEFT_TORCH_MIN
+#define WEFT_STRATEGY_TIER WEFT_TIER_STABLE
+#define WEFT_STRATEGY_TORCH_TAG ""
+#else
+#define WEFT_STRATEGY_TIER WEFT_TIER_TORCH
+#define WEFT_STRATEGY_TORCH_TAG WEFT_TORCH_TAG
+#endif
+
 // Defines a plugin with one strategy. Its id and version come from plugin.json through weft_add_plugin().
 #define WEFT_STRATEGY(T, strategy_name)                                                                     \
   static const weft_strategy_api* weft_find_strategy(const weft_strategy_factory*, weft_str name) {         \
@@ -248,7 +230,7 @@ struct StrategyTable {
     if (weft::plugin::text(id) != WEFT_FACTORY_STRATEGY) return nullptr;                                    \
     return weft::plugin::fetch_tables(weft_host_of_plugin()) ? &weft_strategies : nullptr;                  \
   }                                                                                                         \
-  WEFT_DEFINE_PLUGIN(WEFT_TIER_TORCH, WEFT_TORCH_TAG, weft_find_factory)                                    \
+  WEFT_DEFINE_PLUGIN(WEFT_STRATEGY_TIER, WEFT_STRATEGY_TORCH_TAG, weft_find_factory)                        \
   static const weft_host* weft_host_of_plugin() {                                                           \
     return weft_plugin_host;                                                                                \
   }

@@ -9,7 +9,7 @@ namespace weft {
 
 // Registers a lookup, so that a plan can name operations of installed plugins. The plugin that provides
 // "vendor.name" is asked for "vendor.name/revision".
-void find_native_operations();
+void find_library_operations();
 
 // Returns the identities of the plugins whose operations the plan names, which ranks compare. Empty if there
 // are none.

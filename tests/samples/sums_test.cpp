@@ -1,5 +1,5 @@
-// The strategy of samples/strategy: gradients and steps are those of one rank, in train_step and in a
-// caller's own loop.
+// A strategy of the samples that sums gradients, WEFT_TEST_STRATEGY: gradients and steps are those of one
+// rank, in train_step and in a caller's own loop.
 #include <cstdlib>
 
 #include "plugins/support/parity.hpp"
@@ -9,11 +9,11 @@ namespace {
 
 constexpr const char* kUngated = "\"gated\": false";
 
-class LateSum : public testing::Test {
+class Sums : public testing::Test {
  protected:
   static void SetUpTestSuite() { setenv("WEFT_PLUGIN_ADD_PATH", WEFT_TEST_PLUGINS, 1); }
 
-  static JobOptions options(const std::string& strategy = "late_sum") {
+  static JobOptions options(const std::string& strategy = WEFT_TEST_STRATEGY) {
     return {.strategy = strategy, .precision = "fp64"};
   }
 
@@ -39,17 +39,17 @@ class LateSum : public testing::Test {
   }
 };
 
-TEST_F(LateSum, AddsUpTwoSynchronisedBackwardsBeforeAStep) {
+TEST_F(Sums, AddsUpTwoSynchronisedBackwardsBeforeAStep) {
   expect_values_of_one_rank({true, true});
 }
 
-TEST_F(LateSum, AddsUpSynchronisedAndLocalBackwardsBeforeAStep) {
+TEST_F(Sums, AddsUpSynchronisedAndLocalBackwardsBeforeAStep) {
   expect_values_of_one_rank({true, false, true});
   expect_values_of_one_rank({false, true, true, false, true});
 }
 
-TEST_F(LateSum, TrainsAsOneRankDoes) {
-  expect_steps_of_one_rank({.strategy = "late_sum"}, {2, 3});
+TEST_F(Sums, TrainsAsOneRankDoes) {
+  expect_steps_of_one_rank({.strategy = WEFT_TEST_STRATEGY}, {2, 3});
 }
 
 }  // namespace

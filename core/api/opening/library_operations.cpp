@@ -1,10 +1,12 @@
-#include "opening/native_operations.hpp"
+#include "opening/library_operations.hpp"
 
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "base/text.hpp"
+#include "opening/stable_operation.hpp"
 #include "operations/registry.hpp"
 #include "plugins.hpp"
 
@@ -30,6 +32,21 @@ void check(const plan::Operation& operation, std::string_view id, const std::str
     fail(WEFT_FAILED_PRECONDITION, "{}: its operation \"{}\" has {}", library, printable(id), missing);
 }
 
+const plan::Operation* find_native(const weft_loaded& library, std::string_view id) {
+  const auto& factory = plugin_factory<plan::OperationFactory>(library, plan::kOperationFactory);
+  const plan::Operation* operation = factory.find(id);
+  if (operation != nullptr) check(*operation, id, std::string(view(library.path)));
+  return operation;
+}
+
+const plan::Operation* find_stable(const weft_loaded& library, std::string_view id) {
+  static auto* const made = new std::deque<plan::Operation>;  // never destroyed, as those of libraries
+  const auto& factory = plugin_factory<weft_operation_factory>(library, WEFT_FACTORY_OPERATION);
+  const weft_operation* const table = factory.find(&factory, borrow(id));
+  if (table == nullptr) return nullptr;
+  return &made->emplace_back(stable_operation(*table, id, std::string(view(library.path))));
+}
+
 const plan::Operation* find(std::string_view id) {
   const std::lock_guard lock(mutex);
   if (const auto found = found_before.find(id); found != found_before.end()) return found->second.operation;
@@ -42,17 +59,16 @@ const plan::Operation* find(std::string_view id) {
     if (error.status() == WEFT_NOT_FOUND) return nullptr;
     throw;
   }
-  const auto& factory = plugin_factory<plan::OperationFactory>(library, plan::kOperationFactory);
-  const plan::Operation* operation = factory.find(id);
+  const plan::Operation* operation =
+      library.tier == WEFT_TIER_STABLE ? find_stable(library, id) : find_native(library, id);
   if (operation == nullptr) return nullptr;
-  check(*operation, id, std::string(view(library.path)));
   found_before[std::string(id)] = {operation, plugin_identity(library)};
   return operation;
 }
 
 }  // namespace
 
-void find_native_operations() {
+void find_library_operations() {
   plan::set_operation_source(find);
 }
 
