@@ -16,7 +16,7 @@ void Findings::look(const std::string& name, const std::string& problem) {
 
 void Findings::add(Check added) {
   Check& known = check(added.name);
-  if (!known.passed || added.passed) return;
+  if (!known.passed || (added.passed && !known.text.empty())) return;
   known = std::move(added);
 }
 

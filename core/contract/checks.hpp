@@ -24,6 +24,8 @@ class Findings {
   void look(const std::string& name, const std::string& problem);
   // Adds what a rank that ended before its report wrote down.
   void add(Check check);
+  // Says something beside the rules, such as what was not looked at and why.
+  void note(const std::string& name, const std::string& text) { add({name, true, text}); }
   bool failed() const;
   const std::vector<Check>& checks() const { return checks_; }
 

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "contract/checkpoint_io.hpp"
 #include "contract/data.hpp"
+#include "contract/device.hpp"
 #include "contract/model.hpp"
 #include "contract/objective.hpp"
 #include "contract/operation.hpp"
@@ -34,6 +35,8 @@ constexpr Suite kSuites[] = {
        check_data(subject.name, subject.options, subject.data, subject.model, tell);
      },
      /*takes_data=*/true},
+    {"device", false, false,
+     [](const Subject& subject, const Tell& tell) { check_device(subject.name, tell); }},
     {"objective", true, true,
      [](const Subject& subject, const Tell& tell) {
        check_objective(subject.name, subject.options, subject.data, subject.model, tell);

@@ -116,8 +116,8 @@ Findings joined(const std::vector<RankReport>& reports) {
 
 }  // namespace
 
-Outcome run_case(const Case& one, const RankBody& body, const Tell& tell) {
-  const std::vector<RankReport> reports = run_ranks(one.ranks, body);
+Outcome run_case(const Case& one, const RankBody& body, const Tell& tell, const Limits& limits) {
+  const std::vector<RankReport> reports = run_ranks(one.ranks, body, limits);
   const auto named = [&](const std::string& name) { return one.title + ": " + name; };
   if (one.may_refuse && std::all_of(reports.begin(), reports.end(), refuses)) {
     tell({named("is refused on all ranks alike"), true, reports.front().failure->text});

@@ -39,7 +39,7 @@ enum class Outcome { kPassed, kRefused, kFailed };
 
 // Runs the case and tells what its ranks found: each check once, failed if it failed on a rank, and whether
 // all ranks ran to the end.
-Outcome run_case(const Case& one, const RankBody& body, const Tell& tell);
+Outcome run_case(const Case& one, const RankBody& body, const Tell& tell, const Limits& limits = {});
 
 // Whether any rank says true. Collective.
 bool on_any_rank(const World& world, bool here);

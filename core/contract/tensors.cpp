@@ -78,8 +78,8 @@ std::string published_difference(Bindings& bindings, at::Tensor Shard::*part, co
   for (const Shard& shard : bindings.publish(WEFT_REASON_CHECK)) {
     if (of_gradients && shard.param->frozen) continue;
     const at::Tensor& whole = expected.at(shard.param->name);
-    const at::Tensor own =
-        (shard.*part).defined() ? (shard.*part).to(at::kDouble) : at::zeros({shard.count}, at::kDouble);
+    const at::Tensor own = (shard.*part).defined() ? device::on_host(shard.*part).to(at::kDouble)
+                                                   : at::zeros({shard.count}, at::kDouble);
     const double scale = of_gradients ? bindings.loss_scale() : 1;
     // The tolerance is one of the whole tensor, of which this rank may hold small elements alone.
     const double allowed = tolerance * std::max(largest(whole), 1e-6);

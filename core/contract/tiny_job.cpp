@@ -25,6 +25,7 @@ TinyJob boost(const World& world, const Run& run) {
   options.precision = run.precision;
   options.accumulate = run.accumulate;
   options.recompute = run.recompute;
+  options.device = run.device;
   options.check_agreement = -1;
   auto module = std::make_shared<TinyModel>(precision_dtype(run.precision));
   const Model model = Model::adopt(module);

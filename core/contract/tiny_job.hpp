@@ -20,6 +20,7 @@ struct Run {
   std::string strategy = "none", options = "{}", precision = "fp64";
   int64_t accumulate = 1;
   std::string recompute = "off";
+  std::string device = "cpu";
 };
 
 struct Tolerances {

@@ -2,15 +2,14 @@
 // and rolled back, by programs that were built before both.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "base/sha256.hpp"
 #include "command/command.hpp"
+#include "command/newer_plugin.hpp"
 
 namespace weft::test {
 namespace {
@@ -20,46 +19,15 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kOld = "0.1.0";  // of what is built here
-constexpr const char* kNew = "0.2.0";  // as long, so that a library can be changed to it
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-void write(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-  chmod(path.c_str(), 0644);
-}
-
 // Jobs of a user who has a folder of plugins.
 class PluginVersions : public CommandTest {
  protected:
   PluginVersions() { setenv("XDG_DATA_HOME", in("home").c_str(), 1); }
   ~PluginVersions() override { unsetenv("XDG_DATA_HOME"); }
 
-  // Returns the folder of a plugin of the build tree as a newer version. The version stands in the library,
-  // in its note and in what it replies, and in the manifest with the digest.
-  fs::path newer(const std::string& id) const {
-    const fs::path from = fs::path(WEFT_BUILT_PLUGINS) / id / kOld, to = in("newer-" + id);
-    fs::create_directories(to);
-    json manifest = json::parse(text_of(from / "plugin.json"));
-    manifest["version"] = kNew;
-    for (json& library : manifest["libraries"]) {
-      const std::string name = library["file"];
-      std::string bytes = text_of(from / name);
-      for (size_t at = 0; (at = bytes.find(kOld, at)) != std::string::npos;)
-        bytes.replace(at, std::string(kNew).size(), kNew);
-      write(to / name, bytes);
-      library["sha256"] = sha256_file(to / name);
-    }
-    write(to / "plugin.json", manifest.dump(2));
-    return to;
-  }
   void install_newer(const std::string& id) const {
-    expect_success({"plugins", "install", newer(id).string()});
+    const fs::path newer = make_newer(fs::path(WEFT_BUILT_PLUGINS) / id / kOld, in("newer-" + id));
+    expect_success({"plugins", "install", newer.string()});
   }
   Words job(const Words& more = {}) const {
     return train(Words{"--steps", steps_, "--output", in("out")} + more);

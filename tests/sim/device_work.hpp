@@ -62,6 +62,14 @@ void count_host_wait(c10::Stream stream);
 void count_copy(c10::Stream stream, int64_t to_device, int64_t to_host);
 void count_collective(c10::Stream stream);
 
+// Copies between the device and the host, or on the device, as the operator copy_ does.
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking);
+
+// Has `hook` called before each piece of work of a stream is done, on the thread that gives it. For devices
+// that do some of their work later than this one does.
+using BeforeWork = void (*)(c10::Stream stream);
+void set_before_work(BeforeWork hook);
+
 // Begins an asynchronous copy between pinned memory and the device; call it after launch(). `data` has the
 // values that are copied. To the host: they are in `pinned` when the host has waited for the stream, and NaN
 // until then. From the host: they are compared with `pinned` then, to find what the host wrote too early.

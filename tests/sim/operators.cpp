@@ -106,10 +106,14 @@ at::Tensor copy_to_host(const at::Tensor& from, const at::Tensor& to, bool non_b
   return to;
 }
 
+}  // namespace
+
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   if (is_on_device(from) && is_on_device(to)) return copy_on_device(from, to);
   return is_on_device(from) ? copy_to_host(from, to, non_blocking) : copy_to_device(from, to, non_blocking);
 }
+
+namespace {
 
 at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
   to.resize_(from.sizes());

@@ -8,6 +8,8 @@ namespace weft::sim {
 
 namespace {
 
+BeforeWork before_work = nullptr;
+
 // A host that has waited for an access cannot overtake it either.
 bool is_ordered(const Entry& old, const DeviceState& device, int stream) {
   return old.tick <= device.streams[stream].seen.ticks[old.stream] ||
@@ -147,7 +149,12 @@ std::vector<std::shared_future<void>> unfinished(const std::vector<Access>& acce
   return works;
 }
 
+void set_before_work(BeforeWork hook) {
+  before_work = hook;
+}
+
 void settle(const std::vector<Access>& accesses) {
+  if (before_work != nullptr) before_work(current_stream(current_device()));
   const std::vector<std::shared_future<void>> works = unfinished(accesses);
   if (works.empty()) return;
   for (const auto& work : works) work.wait();

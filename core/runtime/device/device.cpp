@@ -24,10 +24,11 @@ constexpr Kind kHostKind = {sizeof(Kind), "cpu", kHost, kHostBackend};
 constexpr auto kAllocated = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
 weft_loaded library_of(std::string_view name) {
-  if (const std::string plain = plugin_name(name); plain != name)
-    fail(WEFT_INVALID_ARGUMENT,
-         "device {}: a device is named without a version; `weft plugins pin {}` chooses that of its library",
-         printable(name), printable(name));
+  const std::string plain = plugin_name(name);
+  if (plain != name && (plain.empty() || plain == kHostKind.name))
+    fail(WEFT_INVALID_ARGUMENT, "device {}: {}", printable(name),
+         plain.empty() ? "there is no default device; name one before the @"
+                       : "the CPU needs no library, so it has no version; leave the @ out");
   try {
     return load_plugin("device", name);
   } catch (const Error& error) {
@@ -50,16 +51,6 @@ void check_size(std::string_view name, std::string_view library, const char* tab
        printable(name), library, table, found, wanted);
 }
 
-// Returns what the library of a kind says, whether or not this process can use it.
-const Kind& kind_of(std::string_view name) {
-  const weft_loaded library = library_of(name);
-  const auto& factory = plugin_factory<KindFactory>(library, kKindFactory);
-  check_size(name, view(library.path), "KindFactory", factory.struct_size, sizeof(KindFactory));
-  const Kind* const kind = factory.find(name);
-  check_kind(kind, name, view(library.path));
-  return *kind;
-}
-
 const Kind& usable_kind_of(std::string_view name) {
   const Kind& kind = kind_of(name);
   if (const std::string missing = kind.missing != nullptr ? kind.missing() : ""; !missing.empty())
@@ -79,7 +70,20 @@ constinit Device chosen{kHostKind};
 
 namespace {
 constinit std::atomic<bool> is_chosen_by_name{false};
+
+// The name by which the current device was chosen, with its version.
+std::string& chosen_name() {
+  static std::string name;
+  return name;
 }
+
+// Returns whether the current device is the one of this name. A second library of the same device would not
+// load beside the first, so a version is that of the current one only if it was chosen by it.
+bool is_current(std::string_view name) {
+  const std::string plain = plugin_name(name);
+  return plain == current().kind().name && (plain == name || chosen_name() == name);
+}
+}  // namespace
 
 void check_kind(const Kind* kind, std::string_view name, std::string_view library) {
   const auto refuse = [&](const char* why) {
@@ -93,20 +97,35 @@ void check_kind(const Kind* kind, std::string_view name, std::string_view librar
     refuse("does not name its communication backend");
 }
 
+const Kind& kind_of(std::string_view name) {
+  const weft_loaded library = library_of(name);
+  const auto& factory = plugin_factory<KindFactory>(library, kKindFactory);
+  check_size(name, view(library.path), "KindFactory", factory.struct_size, sizeof(KindFactory));
+  const Kind* const kind = factory.find(plugin_name(name));
+  check_kind(kind, name, view(library.path));
+  return *kind;
+}
+
+Device host() {
+  return Device(kHostKind);
+}
+
 std::string_view Device::backend() const {
   return make_backend() != nullptr ? kind_->backend : kHostBackend;
 }
 
 void use(std::string_view name, int local_rank, int local_size) {
-  if (name == current().kind().name) {
+  if (is_current(name)) {
     is_chosen_by_name = true;
     return;
   }
-  if (is_chosen_by_name || !current().is_host())
+  if (const Device& now = current(); is_chosen_by_name || !now.is_host())
     fail(WEFT_FAILED_PRECONDITION,
          "device {}: this process computes on {} already, and a process has one device; give all Boosters of "
          "the process the same device, or start another process",
-         printable(name), current().name());
+         printable(name),
+         chosen_name().find('@') == std::string::npos ? now.name()
+                                                      : fmt::format("{} of {}", now.name(), chosen_name()));
   const Kind& kind = usable_kind_of(name);
   const int count = count_of(kind);
   if (count < 1) fail(WEFT_FAILED_PRECONDITION, "device {}: this process may use none", printable(name));
@@ -118,6 +137,7 @@ void use(std::string_view name, int local_rank, int local_size) {
                     name, local_size, count == 1 ? "one" : fmt::format("{} of them", count)));
   use(device);
   is_chosen_by_name = true;
+  chosen_name() = name;
 }
 
 std::string missing(std::string_view name) {
@@ -158,6 +178,7 @@ void limit_memory(const Device& device) {
 void use(const Device& device) {
   internal::chosen = device;
   is_chosen_by_name = false;
+  chosen_name().clear();
   if (!device.is_host()) c10::impl::getDeviceGuardImpl(device.kind().type)->setDevice(device.place());
 }
 

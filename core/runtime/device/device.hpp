@@ -64,11 +64,17 @@ inline const Device& current() {
   return internal::chosen;
 }
 
-// Chooses a device by the name of its kind, and loads its library if it is not the CPU. `local_rank` of the
-// `local_size` ranks on this machine gets the device of its number; ranks share devices if there are fewer.
-// Sets the limit of memory_limit(). Throws NOT_FOUND naming the library that is missing, FAILED_PRECONDITION
-// with what the process lacks to use the device, or if another device was chosen before, the CPU included.
+// Chooses a device by the name of its kind, which may have a version of its library behind an @, and loads
+// the library if it is not the CPU. `local_rank` of the `local_size` ranks on this machine gets the device of
+// its number; ranks share devices if there are fewer. Sets the limit of memory_limit(). Throws NOT_FOUND
+// naming the library that is missing, FAILED_PRECONDITION with what the process lacks to use the device, or
+// if another device was chosen before, the CPU included.
 void use(std::string_view name, int local_rank = 0, int local_size = 1);
+// Returns the table of a kind, whether or not this process can use it. Throws NOT_FOUND naming the library
+// that is missing, FAILED_PRECONDITION if check_kind() does.
+const Kind& kind_of(std::string_view name);
+// Returns the CPU.
+Device host();
 // Throws FAILED_PRECONDITION, naming what is wrong, unless `kind`, which may be null, can be what the library
 // at the path `library` says of the device `name`.
 void check_kind(const Kind* kind, std::string_view name, std::string_view library);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "command/command.hpp"
+#include "command/newer_plugin.hpp"
 
 namespace weft::test {
 namespace {
@@ -34,6 +35,20 @@ TEST_F(OnSimulatedDevices, WithoutOneTheJobIsRefused) {
   const Output none = train_on("0", "1");
   EXPECT_EQ(none.exit_code, 1) << none.error;
   EXPECT_THAT(none.error, HasSubstr("device sim: this"));
+}
+
+TEST_F(OnSimulatedDevices, KeepWhatTheChecksOfDevicesAsk) {
+  const std::string folder = std::string(WEFT_TEST_PLUGIN_FOLDER) + "/sim";
+  const Output all = weft_command({"plugins", "validate", "--timeout", "300", folder + "/" + kOld});
+  EXPECT_EQ(all.exit_code, 0) << all.out << all.error;
+  EXPECT_THAT(all.out, HasSubstr("passed 2 ranks, a device each: all_reduce sums over the ranks\n"));
+  EXPECT_THAT(all.out, HasSubstr(", 0 failed\n"));
+  const Output none = weft_command_with("WEFT_SIM_DEVICES=0", {"plugins", "validate", folder + "/" + kOld});
+  EXPECT_EQ(none.exit_code, 0) << none.out << none.error;
+  EXPECT_THAT(
+      none.out,
+      HasSubstr("passed the table: is refused on all ranks alike: device sim: this process may use none"));
+  EXPECT_THAT(none.out, Not(HasSubstr("memory: ")));
 }
 
 }  // namespace

@@ -33,6 +33,10 @@ int sim_devices() {
   return number != nullptr ? std::atoi(number) : sim::kDevices;
 }
 
+std::string missing_sim() {
+  return sim_devices() > 0 ? "" : "this process may use none of the simulated devices (WEFT_SIM_DEVICES)";
+}
+
 std::string allow_sim_tf32(c10::DeviceIndex) {
   at::globalContext().setAllowTF32CuBLAS(true);
   return "";

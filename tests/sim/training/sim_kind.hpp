@@ -9,6 +9,7 @@ namespace weft::test {
 // The functions of device::Kind. The environment variable WEFT_SIM_DEVICES says how many devices a process
 // has, all of them by default.
 int sim_devices();
+std::string missing_sim();
 std::string allow_sim_tf32(c10::DeviceIndex index);
 std::unique_ptr<device::GraphCapturer> make_sim_capturer();
 
@@ -19,7 +20,7 @@ constexpr device::Kind sim_kind(device::MakeBackend make_backend) {
           "sim",
           make_backend,
           &sim_devices,
-          nullptr,
+          &missing_sim,
           &sim::set_capacity,
           &sim::failure,
           nullptr,

@@ -34,9 +34,10 @@ struct BoosterOptions {
   // parameters. A call that finds gradients pending compares nothing; boost, load and take_over always
   // compare parameters. A difference is an UnverifiedError on every rank.
   int64_t check_agreement = 0;
-  // Where the model computes: cpu, or the device of an installed library. A process uses one device; the
-  // first Booster chooses it, and another one is refused (FAILED_PRECONDITION). Ranks of one machine that use
-  // "cuda" get the devices in the order of their local ranks.
+  // Where the model computes: cpu, or the device of an installed library, by its name, which an at sign and a
+  // version may follow. A process uses one device; the first Booster chooses it, and another one is refused
+  // (FAILED_PRECONDITION). Ranks of one machine that use "cuda" get the devices in the order of their local
+  // ranks.
   std::string device = "cpu";
   // Checkpoint format of the models and optimizers that are saved, by its name, which an at sign and a
   // version may follow; empty: the format installed with Weft. The formats recognise weights that are read,
