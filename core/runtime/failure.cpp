@@ -52,6 +52,17 @@ bool tells_of_memory(std::string_view text) {
          text.ends_with("out of memory");
 }
 
+constexpr const char* kLessMemory =
+    "; use a smaller --batch-size, --sequence-length or model, a larger --accumulate, --recompute all, "
+    "--precision bf16, or more ranks under a strategy that shards (weft plan estimates what each takes)";
+
+// What the allocator of a device says. It knows how much there is and who has it.
+std::string out_of_device_memory(std::string_view text) {
+  const std::string activity = current_activity();
+  return fmt::format("out of memory of {}{}{}: {}{}", device::current().name(), activity.empty() ? "" : " ",
+                     activity, text, kLessMemory);
+}
+
 std::string out_of_memory(std::string_view text) {
   const std::string activity = current_activity();
   std::string told = fmt::format("out of memory{}{}: ", activity.empty() ? "" : " ", activity);
@@ -67,9 +78,7 @@ std::string out_of_memory(std::string_view text) {
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     told += fmt::format(", and `ulimit -v` allows a process {}",
                         bytes_text(static_cast<int64_t>(limit.rlim_cur)));
-  return told +
-         "; use a smaller --batch-size, --sequence-length or model, a larger --accumulate, --recompute all, "
-         "--precision bf16, or more ranks under a strategy that shards (weft plan estimates what each takes)";
+  return told + kLessMemory;
 }
 
 // The operation that libtorch has refused in its deterministic mode, if the text tells of one: "put_ does not
@@ -96,8 +105,13 @@ Failure describe(const std::exception& exception) {
   // What another rank failed with has been described there.
   if (const auto operation = refused_operation(text); operation && !culprit_of(text))
     return {WEFT_UNIMPLEMENTED, not_deterministic(*operation)};
-  if (!tells_of_memory(text) || culprit_of(text))
-    return {own != nullptr ? own->status() : WEFT_INTERNAL, std::string(text)};
+  const weft_status status = own != nullptr ? own->status() : WEFT_INTERNAL;
+  // The allocators of devices say it in their own words. The type of the exception is lost where it passed
+  // through a strategy.
+  if (!device::current().is_host() && status == WEFT_INTERNAL && !culprit_of(text) &&
+      text.find("out of memory") != text.npos)
+    return {WEFT_RESOURCE_EXHAUSTED, out_of_device_memory(text)};
+  if (!tells_of_memory(text) || culprit_of(text)) return {status, std::string(text)};
   return {WEFT_RESOURCE_EXHAUSTED, out_of_memory(text)};
 }
 

@@ -31,6 +31,15 @@ TEST_F(OnSimulatedDevices, RanksThatShareOneAreToldSo) {
   EXPECT_THAT(enough.error, Not(HasSubstr("share")));
 }
 
+TEST_F(OnSimulatedDevices, WithTooLittleMemoryTheErrorSaysHowToTakeLess) {
+  const Output little = weft_command_with(
+      "WEFT_ACCELERATOR_MEMORY=1MiB",
+      train({"--strategy", "torch_ddp", "-n", "1", "--steps", "3", "--batch-size", "64", "--device", "sim"}));
+  EXPECT_EQ(little.exit_code, 1) << little.error;
+  EXPECT_THAT(little.error, HasSubstr("out of memory of sim"));
+  EXPECT_THAT(little.error, HasSubstr("use a smaller --batch-size"));
+}
+
 TEST_F(OnSimulatedDevices, WithoutOneTheJobIsRefused) {
   const Output none = train_on("0", "1");
   EXPECT_EQ(none.exit_code, 1) << none.error;
