@@ -67,7 +67,7 @@ std::string cleaned(std::string text) {
 FileTokenizer::FileTokenizer(FolderFiles files) {
   facts_.source = files.path;
   facts_.digest = std::move(files.digest);
-  facts_.chat_template = std::move(files.chat_template);
+  facts_.chat_templates = std::move(files.chat_templates);
   const std::string& source = facts_.source;
   const JsonPart all(files.tokenizer, "the file", source);
   rule_of_added_ = source + ": \"added_tokens\"";

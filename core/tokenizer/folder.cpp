@@ -174,7 +174,22 @@ json read_tokenizer_config(const std::string& folder) {
   return read_config(folder);
 }
 
-std::string read_chat_template(const std::string& in, const json& config) {
+namespace {
+
+// Returns the files of the folder of further templates by their paths.
+Files read_more_templates(const fs::path& folder) {
+  Files files;
+  std::error_code error;
+  fs::directory_iterator entry(folder / kMoreTemplates, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (entry->path().extension() == ".jinja" && entry->is_regular_file(error))
+      files[kMoreTemplates + ("/" + entry->path().filename().string())] =
+          read_file(entry->path(), kLongestFile);
+  return files;
+}
+
+// Returns the templates of tokenizer_config.json.
+ChatTemplates templates_of(const json& config) {
   // ChatGLM2 has a function of its own in its place.
   constexpr const char* kRounds =
       "{% for message in messages %}"
@@ -185,28 +200,45 @@ std::string read_chat_template(const std::string& in, const json& config) {
       "message.content ~ '\n\n答：' }}"
       "{% else %}{{ message.content }}{% endif %}"
       "{% endfor %}";
-  const fs::path folder(in);
-  if (fs::exists(folder / "chat_template.jinja")) return read_text(folder / "chat_template.jinja");
   const auto found = config.find("chat_template");
-  if (found == config.end())
-    return config.value("tokenizer_class", json()) == "ChatGLMTokenizer" ? kRounds : "";
-  if (found->is_string()) return found->get<std::string>();
+  if (found == config.end() && config.value("tokenizer_class", json()) == "ChatGLMTokenizer")
+    return {{"default", kRounds}};
+  ChatTemplates templates;
+  if (found == config.end()) return templates;
+  if (found->is_string()) templates["default"] = found->get<std::string>();
   if (found->is_array())
     for (const json& item : *found)
-      if (item.is_object() && item.value("name", json()) == "default" && item.contains("template") &&
-          item["template"].is_string())
-        return item["template"].get<std::string>();
-  return "";
+      if (item.is_object() && item.value("name", json()).is_string() &&
+          item.value("template", json()).is_string())
+        templates[item["name"].get<std::string>()] = item["template"].get<std::string>();
+  return templates;
+}
+
+}  // namespace
+
+ChatTemplates read_chat_templates(const std::string& in, const json& config) {
+  const fs::path folder(in), own = folder / "chat_template.jinja";
+  ChatTemplates of_files;
+  if (fs::exists(own)) of_files["default"] = read_text(own);
+  for (const auto& [path, text] : read_more_templates(folder)) {
+    require_utf8(text, folder / path);
+    of_files[fs::path(path).stem().string()] = text;
+  }
+  ChatTemplates of_config = templates_of(config);
+  if (of_files.empty()) return of_config;
+  if (const auto usual = of_config.find("default"); usual != of_config.end()) of_files.insert(*usual);
+  return of_files;
 }
 
 bool is_file_of_tokenizer(std::string_view name) {
   const auto is_name = [name](const char* known) { return name == known; };
-  return name == "merges.txt" || std::any_of(std::begin(kVocabularies), std::end(kVocabularies), is_name) ||
+  return name == "merges.txt" || name == kMoreTemplates ||
+         std::any_of(std::begin(kVocabularies), std::end(kVocabularies), is_name) ||
          std::any_of(std::begin(kSettings), std::end(kSettings), is_name);
 }
 
 Files read_settings(const std::string& folder) {
-  Files files;
+  Files files = read_more_templates(folder);
   for (const char* name : kSettings)
     if (fs::exists(fs::path(folder) / name)) files[name] = read_file(fs::path(folder) / name, kLongestFile);
   return files;
@@ -244,7 +276,7 @@ FolderFiles read_folder(const std::string& folder) {
     files.tokenizer = word_piece_parts(path, files.config, text);
   }
   files.digest = digest.finish();
-  files.chat_template = read_chat_template(folder, files.config);
+  files.chat_templates = read_chat_templates(folder, files.config);
   return files;
 }
 

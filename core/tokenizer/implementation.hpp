@@ -15,8 +15,10 @@
 
 namespace weft::tokenizer {
 
-// The bytes of files by name.
+// The bytes of files by name, or by the path in the folder.
 using Files = std::map<std::string, std::string>;
+// Jinja by name; the usual one is "default", that of conversations with tools "tool_use".
+using ChatTemplates = std::map<std::string, std::string, std::less<>>;
 
 class Implementation {
  public:
@@ -33,7 +35,8 @@ class Implementation {
   struct Facts {
     std::string source;  // what is opened, for messages
     Files files;         // all that belong to the tokenizer, as they were when it was opened
-    std::string digest, chat_template;
+    std::string digest;
+    ChatTemplates chat_templates;
     std::array<std::optional<int64_t>, 7> roles;  // in the order of Role
     bool pads_left = false;
     bool cleans_up = false;  // decode joins punctuation with the word in front of it

@@ -96,13 +96,19 @@ std::string Tokenizer::name() const {
 std::string Tokenizer::digest() const {
   return state_->implementation->facts().digest;
 }
-std::string Tokenizer::chat_template() const {
-  return state_->implementation->facts().chat_template;
+std::string Tokenizer::chat_template(std::string_view name) const {
+  const ChatTemplates& templates = state_->implementation->facts().chat_templates;
+  const auto found = templates.find(name);
+  return found == templates.end() ? "" : found->second;
 }
 
 void Tokenizer::save(const std::string& folder) const {
-  for (const auto& [name, bytes] : state_->implementation->facts().files)
-    replace_file(std::filesystem::path(folder) / name, bytes);
+  for (const auto& [name, bytes] : state_->implementation->facts().files) {
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    std::error_code ignored;  // the file says what is wrong
+    std::filesystem::create_directory(path.parent_path(), ignored);
+    replace_file(path, bytes);
+  }
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "base/files.hpp"
 #include "support/expect_error.hpp"
@@ -118,6 +119,42 @@ TEST(OpenTokenizer, ReadsRolesAndTheChatTemplate) {
   EXPECT_TRUE(tokenizer.pads_left());
   EXPECT_EQ(tokenizer.chat_template(), "{{ x }}");
   EXPECT_EQ(tokenizer.encode("a<s>"), (Ids{0, 8}));
+}
+
+TEST(OpenTokenizer, ReadsNamedChatTemplatesAndSavesThem) {
+  const Json list = {{{"name", "tool_use"}, {"template", "t"}},
+                     {{"name", "default"}, {"template", "d"}},
+                     {{"name", "default"}, {"template", "last"}},
+                     {{"name", "broken"}}};
+  const test::TemporaryFolder folder, saved;
+  folder.file("tokenizer.json", small_tokenizer().dump());
+  folder.file("tokenizer_config.json", Json{{"chat_template", list}}.dump());
+  Tokenizer tokenizer = Tokenizer::open(folder.path());
+  EXPECT_EQ(tokenizer.chat_template(), "last");
+  EXPECT_EQ(tokenizer.chat_template("tool_use"), "t");
+  EXPECT_EQ(tokenizer.chat_template("broken"), "");
+  // Files come first.
+  std::filesystem::create_directory(folder.path() + "/additional_chat_templates");
+  folder.file("additional_chat_templates/rag.jinja", "r");
+  folder.file("additional_chat_templates/notes.txt", "no");
+  tokenizer = Tokenizer::open(folder.path());
+  EXPECT_EQ(tokenizer.chat_template("rag"), "r");
+  EXPECT_EQ(tokenizer.chat_template("tool_use"), "");
+  EXPECT_EQ(tokenizer.chat_template(), "last");
+  folder.file("additional_chat_templates/tool_use.jinja", "f");
+  folder.file("chat_template.jinja", "j");
+  tokenizer = Tokenizer::open(folder.path());
+  EXPECT_EQ(tokenizer.chat_template("tool_use"), "f");
+  EXPECT_EQ(tokenizer.chat_template(), "j");
+  tokenizer.save(saved.path());
+  tokenizer.save(saved.path());
+  tokenizer = Tokenizer::open(saved.path());
+  EXPECT_EQ(tokenizer.chat_template(), "j");
+  EXPECT_EQ(tokenizer.chat_template("tool_use"), "f");
+  EXPECT_EQ(tokenizer.chat_template("rag"), "r");
+  EXPECT_FALSE(std::filesystem::exists(saved.path() + "/additional_chat_templates/notes.txt"));
+  folder.file("additional_chat_templates/rag.jinja", "\xff");
+  EXPECT_ERROR(Tokenizer::open(folder.path()), WEFT_DATA_LOSS, "rag.jinja", "UTF-8");
 }
 
 TEST(OpenTokenizer, ReadsAVocabularyWithMerges) {

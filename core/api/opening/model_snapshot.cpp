@@ -43,8 +43,11 @@ void write_tokenizer(const Tokenizer& tokenizer, const fs::path& folder) {
   const fs::path own = folder / ".tokenizer";
   fs::create_directory(own);
   tokenizer.save(own.string());
-  for (const fs::directory_entry& file : fs::directory_iterator(own))
-    fs::rename(file.path(), folder / file.path().filename());
+  for (const fs::directory_entry& file : fs::directory_iterator(own)) {
+    const fs::path place = folder / file.path().filename();
+    if (file.is_directory()) fs::remove_all(place);
+    fs::rename(file.path(), place);
+  }
   fs::remove(own);
 }
 

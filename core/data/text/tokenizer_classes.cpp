@@ -105,7 +105,7 @@ LibraryTokenizer::LibraryTokenizer(const weft_tokenizer_class& functions, const 
   for (uint32_t role = 0; role < WEFT_TOKEN_ROLES; ++role)
     facts_.roles.at(role) = checked(functions.role(opened, role), "role");
   const auto config = tokenizer::read_tokenizer_config(folder);
-  facts_.chat_template = tokenizer::read_chat_template(folder, config);
+  facts_.chat_templates = tokenizer::read_chat_templates(folder, config);
   facts_.pads_left = config.value("padding_side", nlohmann::json()) == "left";
   read_files(folder, plugin_identity(library));
 }
@@ -126,11 +126,10 @@ void LibraryTokenizer::read_files(const std::string& folder, const std::string& 
     bytes = read_file(fs::path(folder) / name, kLargestFile);
     update(sha256_hex(bytes));
   }
-  tokenizer::Files settings = tokenizer::read_settings(folder);
-  for (const char* name : tokenizer::kSettings) {
-    if (!settings.contains(name) || facts_.files.contains(name)) continue;
-    update(settings.at(name));
-    facts_.files[name] = std::move(settings.at(name));
+  for (auto& [name, text] : tokenizer::read_settings(folder)) {
+    if (facts_.files.contains(name)) continue;
+    update(text);
+    facts_.files[name] = text;
   }
   facts_.digest = digest.finish();
 }

@@ -50,8 +50,10 @@ class Tokenizer {
   bool pads_left() const;      // "padding_side" of tokenizer_config.json
   std::string name() const;    // the path of the file that was opened, for messages
   std::string digest() const;  // SHA-256 of everything that changes ids, in hexadecimal
-  // Returns the "chat_template" of tokenizer_config.json (or of chat_template.jinja); empty if there is none.
-  std::string chat_template() const;
+  // Returns a chat template by its name: "default" is chat_template.jinja or the "chat_template" of
+  // tokenizer_config.json, "tool_use" that of conversations with tools. Others are in
+  // additional_chat_templates/NAME.jinja or in the list "chat_template". Empty if there is none.
+  std::string chat_template(std::string_view name = "default") const;
 
   // Writes the tokenizer's files, as they were when it was opened, into a folder, which exists. Each takes
   // the place of one with its name when it is complete. Throws UNAVAILABLE, or RESOURCE_EXHAUSTED on a full
