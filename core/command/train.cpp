@@ -85,6 +85,11 @@ std::string count_text(int64_t count) {
 // Throws ABORTED if training has diverged. `skipped` is the number of consecutive steps without an update.
 void check_finite(const StepResult& result, int64_t step, int64_t skipped) {
   constexpr int64_t kMostSkipped = 200;
+  if (skipped > kMostSkipped && result.loss == 0)
+    fail(WEFT_ABORTED,
+         "no label counts in {} batches in a row, so that nothing can be learned from them: check the labels "
+         "(--data), or give a larger --sequence-length",
+         skipped);
   if (skipped > kMostSkipped)
     fail(WEFT_ABORTED,
          "{} steps in a row overflowed, down to a loss scale of {}: lower --lr, check the data, or use bf16",

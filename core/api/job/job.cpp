@@ -7,6 +7,7 @@
 #include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/text.hpp"
 #include "booster/option_checks.hpp"
@@ -34,6 +35,21 @@ double num_tokens(const Bindings& bindings, const Batch& batch) {
   return static_cast<double>(lengths.empty() ? batch.samples() : lengths[0].rows * lengths[0].positions);
 }
 
+// Returns the result of a step whose global batch has no label that counts: nothing is computed or updated.
+// Says so the first time.
+StepResult step_without_labels(Job& job, Training& training, const Error& error) {
+  training.postpone_check();
+  if (training.tells_no_label())
+    training.bindings().world().print_on_master(
+        fmt::format("{}; such a batch updates nothing. This is said once", error.what()));
+  StepResult result;
+  result.index = job.optimizer.steps();
+  result.updated = false;
+  if (job.optimizer.shared().scaler) result.loss_scale = training.bindings().loss_scale();
+  if (!job.optimizer.groups().empty()) result.lr = job.optimizer.groups().front().options.at("lr");
+  return result;
+}
+
 }  // namespace
 
 StepResult Job::train_step(const Batch& batch) {
@@ -49,7 +65,13 @@ StepResult Job::train_step(const Batch& batch) {
   batch.samples();
   training.begin_check();
   const bool checked = training.is_checking();
-  Training::StepLoss loss = training.run_step(micro_batches_of(batch, accumulate, bindings), criterion);
+  std::optional<Training::StepLoss> ran;
+  try {
+    ran.emplace(training.run_step(micro_batches_of(batch, accumulate, bindings), criterion));
+  } catch (const Training::NoLabelError& error) {
+    return step_without_labels(*this, training, error);
+  }
+  Training::StepLoss& loss = *ran;
   training.finish_check();
   const trace::InPhase optimizing(trace::Phase::kOptimizer);
   StepResult result;

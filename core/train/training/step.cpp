@@ -26,6 +26,15 @@ void check_loss(const std::string& who, const at::Tensor& loss) {
          fmt::join(loss.sizes(), ", "));
 }
 
+void refuse_term(const nn::Model& model, const std::string& name, const std::vector<double>& counts) {
+  const std::string text =
+      fmt::format("{}: no label of \"{}\" counts in the global batch: the mean over none is undefined",
+                  model.architecture(), name);
+  if (std::none_of(counts.begin(), counts.end(), [](double count) { return count > 0; }))
+    throw Training::NoLabelError(WEFT_INVALID_ARGUMENT, text);
+  throw Error(WEFT_INVALID_ARGUMENT, text);
+}
+
 void check_root(const std::string& who, const at::Tensor& loss) {
   check_loss(who, loss);
   if (!loss.requires_grad())

@@ -47,6 +47,11 @@ void check_loss(const std::string& who, const at::Tensor& loss);
 // Throws too if autograd does not know how it was computed, so that backward cannot begin at it.
 void check_root(const std::string& who, const at::Tensor& loss);
 
+// Throws for the term `name` of the loss, of which no label counts in the global batch: NoLabelError if there
+// is none of any term. `counts` has those of all terms.
+[[noreturn]] void refuse_term(const nn::Model& model, const std::string& name,
+                              const std::vector<double>& counts);
+
 // Returns the results of all micro-batches as that of one forward: their outputs one after another, and the
 // sums of their terms and counts. Leaves stand-ins out unless there is nothing else.
 Training::Forward joined_results(const std::vector<MicroBatch>& micro);

@@ -192,10 +192,7 @@ void scale_terms(weft_step& step) {
   }
   take_positions(step, counts);
   for (size_t t = 0; t < counts.size(); ++t) {
-    if (!(counts[t] > 0))
-      fail(WEFT_INVALID_ARGUMENT,
-           "{}: no label of \"{}\" counts in the global batch: the mean over none is undefined",
-           bindings.model().architecture(), step.names[t]);
+    if (!(counts[t] > 0)) refuse_term(bindings.model(), step.names[t], counts);
     step.scales.push_back(1 / counts[t]);
   }
 }

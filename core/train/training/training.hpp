@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/reading.hpp"
@@ -45,6 +46,10 @@ class Training {
   // A loss of the caller's own instead of the model's: a mean over samples. The host averages it over
   // micro-batches, each weighted by its samples, and then over data-parallel ranks.
   using Criterion = std::function<at::Tensor(const State& outputs, const Batch& batch)>;
+  // No label of the global batch counts, so that there is no loss. Every rank throws it, before it computes.
+  struct NoLabelError : Error {
+    using Error::Error;
+  };
   // Runs forward and backward over micro-batches, in the order of the strategy's schedule or, with pipeline
   // stages, of the host's. Gradients add up until zero_gradients(). `outputs`, if not null, gets the outputs
   // as Forward has them.
@@ -83,6 +88,15 @@ class Training {
   // ends the training. Collective.
   void begin_check();
   bool is_checking() const { return check_.has_value(); }
+  // Puts a comparison that has begun off to the next step, because this one computes nothing.
+  void postpone_check() {
+    --steps_begun_;
+    check_asked_ = check_.has_value();
+    check_.reset();
+    bindings_.set_checks_update(false);
+  }
+  // Returns true in the first call, which says that a batch has no label.
+  bool tells_no_label() { return !std::exchange(told_no_label_, true); }
   // Ends the comparison, if there is one. Call it before the update. Throws UnverifiedError on every rank for
   // what StepCheck finds, which ends the training. Collective.
   void finish_check();
@@ -110,6 +124,7 @@ class Training {
   int64_t steps_begun_ = 0;
   int64_t zeroings_of_last_backward_ = -1;  // as many as bindings().zeroings(): gradients are pending
   bool check_asked_ = false;
+  bool told_no_label_ = false;
   std::optional<StepCheck> check_;  // of the step that is running
 };
 

@@ -27,7 +27,9 @@ struct StepResult {
   std::optional<double> auxiliary_loss;
   std::optional<double> grad_norm;
   double lr = 0;
-  bool updated = true;               // false: a gradient overflowed, so neither parameters nor schedule moved
+  // False: a gradient overflowed, or no label of the global batch counts and the loss is 0. Then neither
+  // parameters nor schedule moved.
+  bool updated = true;
   std::optional<double> loss_scale;  // by which this step's loss was multiplied, with fp16
   double seconds = 0;
   double tokens_per_second = 0;  // over all ranks
