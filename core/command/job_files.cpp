@@ -117,7 +117,7 @@ void JobFiles::read_data(const std::string& word) {
       fs::exists(word, ignored) || equals == std::string::npos ? word : word.substr(0, equals);
   if (fs::exists(path, ignored)) return reads("--data", path);
   try {
-    const data::TextFiles found = data::find_text_files(path);
+    const data::TextFiles found = data::find_text_files(path, /*of_any_format=*/true);
     for (size_t i = 0; i < found.files.size(); ++i) reads("--data", found.path(i));
   } catch (const Error&) {  // whoever opens the data says what is wrong with it
   }

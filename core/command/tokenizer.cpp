@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -16,6 +15,7 @@
 #include "command/command.hpp"
 #include "command/job_files.hpp"
 #include "host/launch/rank_signals.hpp"
+#include "loader/mapped_file.hpp"
 #include "text/documents.hpp"
 #include "text/text_files.hpp"
 #include "tokenizer/train.hpp"
@@ -68,21 +68,17 @@ int decode_ids(const Settings& arguments) {
 
 namespace {
 
-// Adds the texts of the lines of a file.
-void add_lines(const std::string& path, const std::string& shown, tokenizer::TrainingTexts& texts) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(WEFT_NOT_FOUND, "cannot read {}, which is to be trained on", shown);
-  std::string line;
-  for (int64_t number = 1; std::getline(file, line); ++number) {
-    const std::string_view content = trim(line);
-    if (content.empty()) continue;
-    try {
-      for (const std::string& text : data::texts_of_line(content)) texts.add(text);
-    } catch (const Error& error) {
-      throw Error(error.status(), fmt::format("{}:{}: {}", shown, number, error.what()));
-    }
+// Adds the texts of the records of a file.
+void add_records(const std::string& path, const std::string& shown, tokenizer::TrainingTexts& texts) {
+  const data::MappedFile file(path);
+  for (const data::JsonStretch& stretch : data::json_stretches(file.bytes(), shown)) {
+    data::JsonRecords records(stretch);
+    while (const std::optional<data::JsonRecord> record = records.next()) try {
+        for (const std::string& text : data::texts_of_record(*record)) texts.add(text);
+      } catch (const Error& error) {
+        fail(error.status(), "{}: {}", data::place_of(*record, shown, file.bytes()), error.what());
+      }
   }
-  if (file.bad()) fail(WEFT_DATA_LOSS, "cannot read {} to its end", shown);
 }
 
 }  // namespace
@@ -93,12 +89,16 @@ int train_tokenizer(const Settings& arguments) {
   options.min_frequency = arguments.integer("min_frequency");
   if (arguments.given("special_tokens")) options.special_tokens = arguments.words("special_tokens");
   std::vector<data::TextFiles> sources;
-  for (const std::string& path : arguments.words("data")) sources.push_back(data::find_text_files(path));
+  for (const std::string& path : arguments.words("data")) {
+    sources.push_back(data::find_text_files(path));
+    const std::string left_out = data::line_of_left_out(sources.back());
+    if (!left_out.empty()) std::fputs((left_out + "\n").c_str(), stderr);
+  }
   const auto read = [&](tokenizer::TrainingTexts& texts) {
     for (const data::TextFiles& source : sources)
       for (size_t file = 0; file < source.files.size(); ++file)
         if (data::has_json_lines(source.files[file]))
-          add_lines(source.path(file), source.shown(file), texts);
+          add_records(source.path(file), source.shown(file), texts);
         else
           texts.add_file(source.path(file));
   };

@@ -2,9 +2,13 @@
 // and that a saved model has its tokenizer.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "command/command.hpp"
+#include "support/oracle_python.hpp"
 
 namespace weft::test {
 namespace {
@@ -109,6 +113,81 @@ TEST_F(TextData, IsReadByTheSavedModelWithItsTokenizer) {
   expect_success({"train", "--model", in("out"), "--data", in("texts") + "=0.7", "--data",
                   in("pairs.jsonl") + "=0.3", "--steps", "2", "--sequence-length", "8", "--batch-size", "2",
                   "-n", "2"});
+}
+
+TEST_F(TextData, SavesTheFurtherChatTemplatesOfItsTokenizer) {
+  fs::create_directory(in("words/additional_chat_templates"));
+  folder_.file("words/additional_chat_templates/tool_use.jinja", "{{ tools }}");
+  const auto train = [&](const Words& more) {
+    expect_success(
+        train_text(more + Words{"--strategy", "none", "--output", in("out"), "--save-every", "1"}));
+    for (const char* folder : {"out", "out/step-1"})
+      EXPECT_TRUE(fs::exists(in(folder) + "/additional_chat_templates/tool_use.jinja")) << folder;
+  };
+  train({"--steps", "2"});
+  // In place of what is there.
+  fs::rename(in("words/additional_chat_templates/tool_use.jinja"),
+             in("words/additional_chat_templates/rag.jinja"));
+  folder_.file("words/additional_chat_templates/tool_use.jinja", "{{ messages }}");
+  train({"--steps", "4", "--resume", in("out")});
+  std::ifstream saved(in("out/additional_chat_templates/tool_use.jinja"));
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(saved), {}), "{{ messages }}");
+  EXPECT_TRUE(fs::exists(in("out/additional_chat_templates/rag.jinja")));
+}
+
+// The third and fourth of eight samples make up a batch without a label.
+TEST_F(TextData, GoesOnBehindABatchWithoutALabel) {
+  RawTensors samples = language_samples(8, 6);
+  std::vector<int64_t> labels(48);
+  for (size_t i = 0; i < labels.size(); ++i)
+    labels[i] = i >= 12 && i < 24 ? -100 : static_cast<int64_t>(i * 7 % 250);
+  samples["labels"] = int64_tensor({8, 6}, labels);
+  const std::string data = folder_.file("some.safetensors", safetensors_bytes(samples));
+  const auto train_some = [&](const Words& more) {
+    return expect_success(Words{"train", "--model", CommandTest::config_, "--data", data, "--batch-size", "2",
+                                "--no-shuffle", "--lr", "0.01", "--metrics", in("m")} +
+                          more);
+  };
+  const std::string said = "no label of \"loss\" counts in the global batch";
+  const Output output = train_some({"--strategy", "none", "--steps", "6"});
+  const size_t first = output.error.find(said);
+  EXPECT_NE(first, std::string::npos) << output.error;
+  EXPECT_EQ(output.error.find(said, first + 1), std::string::npos) << "said twice";
+  std::vector<double> expected;
+  std::vector<int64_t> skipped;
+  for (const nlohmann::json& line : read_metrics(in("m")))
+    if (line.contains("skipped"))
+      skipped.push_back(line.at("step"));
+    else
+      expected.push_back(line.at("loss"));
+  EXPECT_EQ(skipped, (std::vector<int64_t>{2, 5}));
+  ASSERT_EQ(expected.size(), 6u);
+  // Two ranks, which stop in front of such a batch.
+  train_some({"-n", "2", "--steps", "4", "--output", in("s")});
+  train_some({"--strategy", "none", "--steps", "6", "--resume", in("s")});
+  std::vector<double> resumed;
+  for (const nlohmann::json& line : read_metrics(in("m")))
+    if (!line.contains("skipped")) resumed.push_back(line.at("loss"));
+  ASSERT_EQ(resumed.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(resumed[i], expected[i], 2e-5 * expected[i]) << i;
+}
+
+TEST_F(TextData, HasTheLossOfTransformersForAnEncoderAndADecoder) {
+  WEFT_NEEDS_ORACLE();
+  const std::string command = oracle_python() + " " WEFT_TRAIN_TESTS "/text_pairs.py " + folder_.path();
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  std::ifstream file(in("expected.json"));
+  const auto expected = nlohmann::json::parse(file);
+  for (const char* folder : {"t5", "bare"})
+    for (const char* packing : {"none", "documents"}) {
+      const auto found = nlohmann::json::parse(
+          expect_success({"evaluate", "--model", in(folder), "--data", in("pairs.jsonl"), "--packing",
+                          packing, "--sequence-length", "40", "--json"})
+              .out);
+      EXPECT_EQ(found.at("labels"), expected.at(folder).at("labels")) << folder;
+      EXPECT_NEAR(found.at("loss").get<double>(), expected.at(folder).at("loss").get<double>(), 1e-5)
+          << folder;
+    }
 }
 
 }  // namespace

@@ -90,6 +90,55 @@ TEST(Chat, IsLearnedInGenerationBlocksIfTheTemplateHasThem) {
             "User: a\nA: <{b</s>}>");
 }
 
+TEST(Chat, IsLearnedToTheEndOfATurnInWhichNothingIsSaid) {
+  const std::string user = "<|im_start|>user\na<|im_end|>\n", prompt = "<|im_start|>assistant\n",
+                    silent = prompt + "<{<|im_end|>}>\n";
+  TextEncoder encoder = encoder_with("marks");
+  encoder.chat_template.erase(0, encoder.chat_template.find("{{ '<|im_start|>' + message"));
+  encoder.chat_template = "{% for message in messages %}" + encoder.chat_template;
+  EXPECT_EQ(marked(encoder, {says("user", "a"), says("assistant", "")}), user + silent);
+  EXPECT_EQ(marked(encoder, {says("user", "a"), says("assistant", ""), says("user", "a"),
+                             says("assistant", "b"), says("user", "a"), says("assistant", "")}),
+            user + silent + user + prompt + "<{b<|im_end|>}>\n" + user + silent);
+  EXPECT_EQ(marked(encoder_with("brackets"), {says("user", "a"), says("assistant", "")}),
+            "<s>[INST] a [/INST] <{</s>}>");
+  // This one writes other text where nothing is said.
+  encoder.chat_template.replace(encoder.chat_template.find("message['content']"), 18,
+                                "(message['content'] or '(none)')");
+  EXPECT_EQ(
+      marked(encoder, {says("user", "a"), says("assistant", ""), says("user", "a"), says("assistant", "b")}),
+      user + prompt + "<{(none)<|im_end|>}>\n" + user + prompt + "<{b<|im_end|>}>\n");
+}
+
+TEST(Chat, HasNoMembersThatAreNull) {
+  TextEncoder encoder = pair_encoder();
+  encoder.chat_template =
+      "{% for m in messages %}{% for key, value in m.items() %}{{ key }}={{ value | tojson }};{% endfor %}{% "
+      "endfor %}"
+      "{{ tools | tojson }}";
+  const auto text = [&](const Json& messages, const Json& tools = {}) {
+    std::string all;
+    for (const ChatPiece& piece : ChatFormat(encoder).text_of(messages, tools)) all += piece.text;
+    return all;
+  };
+  Json call = {
+      {"role", "assistant"}, {"content", nullptr}, {"tool_calls", {{{"arguments", {{"a", nullptr}}}}}}};
+  call["audio"] = nullptr;
+  EXPECT_EQ(text(Json::array({call})), "role=\"assistant\";tool_calls=[{\"arguments\": {\"a\": null}}];null");
+  EXPECT_EQ(text(Json::array({says("user", "a")}), Json::array({{{"x", nullptr}}})),
+            "role=\"user\";content=\"a\";[{\"x\": null}]");
+  Json thinking = says("assistant", "b");
+  thinking["reasoning_content"] = nullptr;
+  thinking["reasoning"] = "so";
+  EXPECT_EQ(
+      text(Json::array({thinking})),
+      "thinking=\"so\";role=\"assistant\";content=\"b\";reasoning=\"so\";reasoning_content=\"so\";null");
+  thinking["thinking"] = "thus";
+  EXPECT_EQ(
+      text(Json::array({thinking})),
+      "thinking=\"thus\";role=\"assistant\";content=\"b\";reasoning=\"so\";reasoning_content=\"thus\";null");
+}
+
 TEST(Chat, HasToolsAndTheirCalls) {
   Json call = {{"role", "assistant"}, {"content", nullptr}};
   call["tool_calls"] = {{{"function", {{"name", "warmth"}, {"arguments", {{"z", "K\u00f6ln"}, {"a", 3}}}}}}};
@@ -106,7 +155,8 @@ TEST(Chat, HasToolsAndTheirCalls) {
 
 TEST(Chat, WritesRoundsBetweenTheIdsOfTheTokenizerForChatGlm) {
   TextEncoder encoder = pair_encoder();
-  encoder.chat_template = tokenizer::read_chat_template("nowhere", {{"tokenizer_class", "ChatGLMTokenizer"}});
+  encoder.chat_template =
+      tokenizer::read_chat_templates("nowhere", {{"tokenizer_class", "ChatGLMTokenizer"}}).at("default");
   EXPECT_TRUE(ChatFormat(encoder).is_enclosed());
   EXPECT_FALSE(ChatFormat(encoder_with("marks")).is_enclosed());
   EXPECT_EQ(marked(encoder, kTwoTurns),
@@ -141,15 +191,37 @@ TEST_F(Text, HasLabelsOfTheAssistantAloneInChats) {
   EXPECT_EQ(values(batch.at("labels")), joined({Ids(user.size(), -100), encode_pairs(answer), {-100}}));
 }
 
+TEST_F(Text, TakesTheTemplateOfToolsForChatsWithTools) {
+  encoder_.chat_template = "D";
+  encoder_.tool_template = "T{{ tools | tojson }}";
+  const std::string messages = R"({"messages": [{"role": "user", "content": "a"}])";
+  const auto text_of = [&](const std::string& more) {
+    return all_ids(folder_.file("a.jsonl", messages + more + "}"));
+  };
+  EXPECT_EQ(text_of(""), encode_pairs("D"));
+  EXPECT_EQ(text_of(", \"tools\": null"), encode_pairs("D"));
+  EXPECT_EQ(text_of(", \"tools\": []"), encode_pairs("T[]"));
+  EXPECT_EQ(text_of(", \"tools\": [{\"a\": null}]"), encode_pairs("T[{\"a\": null}]"));
+  encoder_.chat_template.clear();
+  EXPECT_EQ(text_of(", \"tools\": []"), encode_pairs("T[]"));
+  EXPECT_ERROR(text_of(""), WEFT_FAILED_PRECONDITION, "a.jsonl:1", "default", "tool_use");
+  encoder_.chat_template = "D";
+  encoder_.tool_template = "{% include 'x' %}";
+  EXPECT_EQ(text_of(""), encode_pairs("D"));
+  EXPECT_ERROR(text_of(", \"tools\": []"), WEFT_UNIMPLEMENTED, "a.jsonl:1", "tool_use", "line 1");
+}
+
 TEST_F(Text, NamesTheLineOfAChatThatTheTemplateRefuses) {
   encoder_.chat_template = encoder_with("brackets").chat_template;
   const std::string
       good = R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})",
       bad = R"({"messages": [{"role": "assistant", "content": "a"}]})",
-      empty = R"({"messages": [{"role": "user"}]})";
+      empty = R"({"messages": [{"role": "user"}]})",
+      null = R"({"messages": [{"role": "user", "content": null, "tool_calls": null}]})";
   EXPECT_ERROR(open(folder_.file("a.jsonl", good + "\n" + bad)), WEFT_INVALID_ARGUMENT, "a.jsonl:2",
                "take turns");
   EXPECT_ERROR(open(folder_.file("b.jsonl", empty)), WEFT_INVALID_ARGUMENT, "b.jsonl:1", "content");
+  EXPECT_ERROR(open(folder_.file("b.jsonl", null)), WEFT_INVALID_ARGUMENT, "b.jsonl:1", "content");
   // The template is to blame, not a line that one may skip.
   encoder_.chat_template = "{{ messages";
   EXPECT_ERROR(open(folder_.file("c.jsonl", good)), WEFT_FAILED_PRECONDITION, "c.jsonl:1", "line 1");

@@ -123,11 +123,16 @@ TEST_F(Questions, NameThePlaceAndWhatIsWrongInABrokenFile) {
       WEFT_INVALID_ARGUMENT, "b.json: paragraph 1 of \"T\": question \"x\"", "answer \"b\"");
   EXPECT_ERROR(read("b.json", squad(json::array())), WEFT_INVALID_ARGUMENT, "no questions");
   EXPECT_ERROR(read("empty.jsonl", "\n"), WEFT_INVALID_ARGUMENT, "empty.jsonl", "no questions");
+  EXPECT_ERROR(read("b.jsonl", "[" + good.dump() + ",\n7]"), WEFT_INVALID_ARGUMENT, "b.jsonl:2: element 2",
+               "an integer");
+  EXPECT_ERROR(read("b.json", "[" + good.dump() + ",\n{\"paragraphs\": [7]}]"), WEFT_INVALID_ARGUMENT,
+               "b.json:2: element 2", "paragraph 1 of article 2");
+  EXPECT_ERROR(read("b.json", "[" + good.dump()), WEFT_INVALID_ARGUMENT, "b.json:1: ", "no end");
   EXPECT_ERROR(read("a.txt", "text"), WEFT_INVALID_ARGUMENT, "a.txt", "\"paragraphs\"", "\"answer_start\"");
   EXPECT_ERROR(read_questions({in("absent.json")}), WEFT_NOT_FOUND, "absent.json");
   test::TemporaryFolder texts;
   texts.file("README.md", "none");
-  EXPECT_ERROR(read_questions({texts.path()}), WEFT_NOT_FOUND, "no .json");
+  EXPECT_ERROR(read_questions({texts.path()}), WEFT_NOT_FOUND, "no file", ".json, ");
 }
 
 TEST_F(Questions, AreReadInEachForm) {
@@ -162,7 +167,11 @@ TEST_F(Questions, AreReadInEachForm) {
   for (const auto& [name, text] :
        std::vector<std::pair<std::string, std::string>>{{"a.jsonl", lines},
                                                         {"a.json", lines.substr(1)},
+                                                        {"a.JSON", lines.substr(1)},
                                                         {"a.json", json::array({line, other}).dump()},
+                                                        {"a.json", json::array({line, other}).dump(1)},
+                                                        {"a.jsonl", json::array({line, other}).dump()},
+                                                        {"a.jsonl", json::array({line, other}).dump(1)},
                                                         {"a.json", json{{"data", {line, other}}}.dump()}}) {
     const QuestionTexts texts = read(name, text);
     ASSERT_EQ(texts.questions.size(), 2u) << text;
@@ -185,7 +194,10 @@ TEST_F(Questions, HaveContextsByTheirIndexInEachOfSeveralSources) {
   for (const Question& each : both.questions) indices.push_back(both.contexts[each.context].index);
   EXPECT_EQ(indices, (std::vector<int64_t>{0, 1, 0, 0, 1}));
   // As one source, the files follow each other.
-  EXPECT_EQ(read_questions({folder_.path()}).contexts.size(), 3u);
+  std::vector<std::string> notes;
+  const auto note = [&](const std::string& text) { notes.push_back(text); };
+  EXPECT_EQ(read_questions({folder_.path()}, note).contexts.size(), 3u);
+  EXPECT_THAT(notes, testing::ElementsAre(testing::HasSubstr(".ndjson: notes.txt")));
   EXPECT_EQ(read_questions({in("*.jsonl")}).questions.size(), 5u);
   EXPECT_ERROR(read_questions({in("a.jsonl"), folder_.path()}), WEFT_INVALID_ARGUMENT, "question \"1\"",
                "same");

@@ -42,13 +42,13 @@ TEST_F(Text, IsRefusedWithWhatIsWrong) {
 
 TEST_F(Text, NamesFileAndLineOfWhatIsBroken) {
   const std::pair<const char*, const char*> broken[] = {
-      {"{\"text\": ", "not JSON"},
+      {"{\"text\": ", "one array of objects"},
       {"[1, 2]", "an object"},
       {"{\"texts\": \"a\"}", "none of"},
       {"{\"text\": \"a\", \"prompt\": \"b\", \"completion\": \"c\"}", "several of"},
       {"{\"text\": 7}", "\"text\" is"},
       {"{\"prompt\": \"b\"}", "no \"completion\""},
-      {"{\"text\": \"\xff\"}", "not JSON"},
+      {"{\"text\": \"\xff\"}", "not valid JSON"},
       {"{\"messages\": []}", "empty"},
   };
   for (const auto& [line, says] : broken) {
@@ -141,6 +141,35 @@ TEST_F(Text, HasNoPaddedSampleWithoutALabel) {
   EXPECT_ERROR(open(path, 4, options), WEFT_INVALID_ARGUMENT, "1 documents", "longer");
   folder_.file("b.jsonl", "{\"text\": \"\"}\n");
   EXPECT_ERROR(open(folder_.path() + "/b.jsonl", 4, options), WEFT_INVALID_ARGUMENT, "no documents");
+}
+
+TEST_F(Text, HasNoPackedSampleWithoutALabel) {
+  const std::string path = folder_.file("a.jsonl", R"({"prompt": "abcdefgh", "completion": "i"})"
+                                                   "\n"
+                                                   R"({"prompt": "jklmnopq", "completion": "r"})"
+                                                   "\n"
+                                                   R"({"text": "stu"})");
+  std::vector<std::string> notes;
+  TextOptions options{.note = [&](const std::string& note) { notes.push_back(note); }};
+  for (const Packing packing : {Packing::kDocuments, Packing::kStream}) {
+    options.packing = packing;
+    notes.clear();
+    const auto data = open(path, 4, options);
+    // The two prompts fill four samples.
+    ASSERT_EQ(data->size(), 2);
+    const Batch batch = data->get({0, 1});
+    EXPECT_EQ(values(batch.at("input_ids")), (Ids{'h', 'i', kEnd, kBegin, 'r', kEnd, kBegin, 's'}));
+    const int64_t first = packing == Packing::kStream ? kBegin : -100;
+    EXPECT_EQ(values(batch.at("labels")), (Ids{-100, 'i', kEnd, -100, 'r', kEnd, first, 's'}));
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_NE(notes[0].find("4 of 6 samples"), std::string::npos) << notes[0];
+  }
+  EXPECT_ERROR(open(folder_.file("b.jsonl", R"({"prompt": "abcdefgh", "completion": ""})"), 3),
+               WEFT_INVALID_ARGUMENT, "no sample", "label");
+  options.packing = Packing::kNone;
+  notes.clear();
+  EXPECT_EQ(open(path, 4, options)->size(), 3);
+  ASSERT_EQ(notes.size(), 1u);
 }
 
 TEST_F(Text, IsCutIntoWindowsThatPredictEachTokenOnce) {

@@ -105,6 +105,7 @@ std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
   const nn::TokenModel& tokens = complete(model, sources.front().path, tokenizer, called, text);
   const std::optional<nn::Decoding> decoding = model.module().decoding();
   text.positions = decoding && !decoding->positions.empty();
+  text.source_and_target = decoding && !decoding->encoder.empty();
   return label_text(model, options, called, [&](const TextLabels& labels) {
     if (labels.of_tokens && !tokens.continues_text())
       fail(WEFT_INVALID_ARGUMENT,

@@ -6,6 +6,7 @@
 
 #include "loader/json_text.hpp"
 #include "loader/mapped_file.hpp"
+#include "text/json_records.hpp"
 #include "text/text_files.hpp"
 
 namespace weft::data {
@@ -15,8 +16,8 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kForm =
-    R"(must be SQuAD's {"data": [{"paragraphs": [...]}]}, or have in each line {"id": ..., "context": ..., )"
-    R"("question": ..., "answers": {"text": [...], "answer_start": [...]}})";
+    R"(must be SQuAD's {"data": [{"paragraphs": [...]}]}, or have in each line, or each element of one array, )"
+    R"({"id": ..., "context": ..., "question": ..., "answers": {"text": [...], "answer_start": [...]}})";
 
 // Runs `action`. Adds to its errors where they are.
 template <class Action>
@@ -94,12 +95,12 @@ std::string id_of(const json& id) {
 
 class Reader {
  public:
-  void read_source(const std::string& path);
+  void read_source(const std::string& path, const std::function<void(const std::string& note)>& note);
   QuestionTexts take() { return std::move(texts_); }
 
  private:
   void read_file(const std::string& path, const std::string& shown);
-  void read_lines(std::string_view content, const std::string& shown);
+  void read_records(std::string_view content, const std::string& shown);
   void read_document(const json& root);
   void read_article(const json& article, size_t number);
   // Reads a question with its context.
@@ -112,8 +113,8 @@ class Reader {
   std::unordered_set<std::string> ids_;
 };
 
-void Reader::read_source(const std::string& path) {
-  const TextFiles files = find_text_files(path);
+void Reader::read_source(const std::string& path, const std::function<void(const std::string& note)>& note) {
+  TextFiles files = find_text_files(path);
   contexts_.clear();
   bool has_json = false;
   for (size_t i = 0; i < files.files.size(); ++i) {
@@ -121,57 +122,55 @@ void Reader::read_source(const std::string& path) {
     has_json = has_json || is_json;
     if (is_json)
       read_file(files.path(i), files.shown(i));
-    else if (!files.pattern.empty())  // a folder may have other files
+    else if (files.pattern.empty())  // a folder may have other files
+      files.left_out.push_back(files.files[i]);
+    else
       fail(WEFT_INVALID_ARGUMENT,
-           "{}: the model answers questions, which come in .json, .jsonl and .ndjson files: they {}",
-           files.shown(i), kForm);
+           "{}: the model answers questions, which come in files that end in {}: they {}", files.shown(i),
+           json_extensions(), kForm);
   }
   if (!has_json)
-    fail(WEFT_NOT_FOUND,
-         "{}: the model answers questions, but the folder has no .json, .jsonl or .ndjson file (--data)",
-         path);
+    fail(WEFT_NOT_FOUND, "{}: the model answers questions, but no file of the folder ends in {} (--data)",
+         path, json_extensions());
+  if (note && !files.left_out.empty()) note(line_of_left_out(files, false));
 }
 
 void Reader::read_file(const std::string& path, const std::string& shown) {
   const MappedFile file(path);
   const std::string_view content = trim(file.bytes());
   const size_t line_end = content.find('\n');
-  const bool is_document =
-      path.ends_with(".json") && (line_end == content.npos || !json::accept(content.substr(0, line_end)));
-  if (is_document)
+  const bool may_be_object = extension_of(path) == ".json" &&
+                             (line_end == content.npos || !json::accept(content.substr(0, line_end)));
+  if (may_be_object && !is_json_array(file.bytes(), shown))
     at_place(shown, [&] { read_document(parse_json(content, "the file")); });
   else
-    read_lines(file.bytes(), shown);
+    read_records(file.bytes(), shown);
 }
 
-void Reader::read_lines(std::string_view content, const std::string& shown) {
-  int64_t number = 1;
-  for (size_t begin = 0; begin < content.size(); ++number) {
-    const size_t end = std::min(content.find('\n', begin), content.size());
-    const std::string_view line = trim(content.substr(begin, end - begin));
-    begin = end + 1;
-    if (line.empty()) continue;
-    at_place(fmt::format("{}:{}", shown, number), [&] {
-      const json record = parse_json(line, "the line");
-      require_object(record, "the line");
-      read_record(record);
-    });
+void Reader::read_records(std::string_view content, const std::string& shown) {
+  for (const JsonStretch& stretch : json_stretches(content, shown)) {
+    JsonRecords records(stretch);
+    while (const std::optional<JsonRecord> record = records.next())
+      at_place(place_of(*record, shown, content), [&] {
+        const bool is_line = record->element == 0;
+        const json object = parse_json(record->text, is_line ? "the line" : "the element");
+        require_object(object, is_line ? "the line" : "the element");
+        if (!is_line && object.contains("paragraphs"))
+          read_article(object, static_cast<size_t>(record->element));
+        else
+          read_record(object);
+      });
   }
 }
 
 void Reader::read_document(const json& root) {
-  const json* records = &root;
-  if (root.is_object()) {
-    if (root.contains("question")) return read_record(root);
-    const auto data = root.find("data");
-    if (data == root.end()) fail(WEFT_INVALID_ARGUMENT, "it has no \"data\"; the file {}", kForm);
-    records = &*data;
-  } else if (!root.is_array()) {
-    fail(WEFT_INVALID_ARGUMENT, "the file is {}, {}", json_kind(root), kForm);
-  }
-  require_list(*records, "data");
+  require_object(root, "the file");
+  if (root.contains("question")) return read_record(root);
+  const auto data = root.find("data");
+  if (data == root.end()) fail(WEFT_INVALID_ARGUMENT, "it has no \"data\"; the file {}", kForm);
+  require_list(*data, "data");
   size_t number = 0;
-  for (const json& record : *records) {
+  for (const json& record : *data) {
     ++number;
     require_object(record, "an element of \"data\"");
     if (record.contains("paragraphs"))
@@ -235,9 +234,10 @@ size_t Reader::add_context(const std::string& text) {
 
 }  // namespace
 
-QuestionTexts read_questions(const std::vector<std::string>& paths) {
+QuestionTexts read_questions(const std::vector<std::string>& paths,
+                             const std::function<void(const std::string& note)>& note) {
   Reader reader;
-  for (const std::string& path : paths) reader.read_source(path);
+  for (const std::string& path : paths) reader.read_source(path, note);
   QuestionTexts texts = reader.take();
   if (texts.questions.empty())
     fail(WEFT_INVALID_ARGUMENT, "{}: no questions; the files have none (--data)", fmt::join(paths, ", "));

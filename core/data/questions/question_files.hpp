@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct QuestionTexts {
 };
 
 // Reads the files of questions that paths stand for, as open_questions() describes them. Throws like it.
-QuestionTexts read_questions(const std::vector<std::string>& paths);
+// Calls `note` with a line that names the files of a folder that are not read.
+QuestionTexts read_questions(const std::vector<std::string>& paths,
+                             const std::function<void(const std::string& note)>& note = {});
 
 }  // namespace weft::data

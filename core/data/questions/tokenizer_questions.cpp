@@ -26,8 +26,8 @@ QuestionEncoder encoder_of(const Tokenizer& tokenizer) {
 std::shared_ptr<QuestionSamples> open_question_samples(const std::vector<std::string>& paths,
                                                        const Tokenizer& tokenizer,
                                                        const QuestionOptions& options) {
-  return std::make_shared<QuestionSamples>(read_questions(paths), encoder_of(tokenizer), options,
-                                           fmt::format("{}", fmt::join(paths, ", ")));
+  return std::make_shared<QuestionSamples>(read_questions(paths, options.note), encoder_of(tokenizer),
+                                           options, fmt::format("{}", fmt::join(paths, ", ")));
 }
 
 std::shared_ptr<Dataset> open_questions(const std::vector<std::string>& paths, const Tokenizer& tokenizer,

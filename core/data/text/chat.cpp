@@ -14,16 +14,22 @@ namespace {
 
 using jinja::Text;
 
-jinja::Template parsed(const TextEncoder& encoder) {
-  if (encoder.chat_template.empty())
+jinja::Template parsed(const TextEncoder& encoder, bool with_tools) {
+  const std::string& text = with_tools ? encoder.tool_template : encoder.chat_template;
+  if (text.empty() && !encoder.tool_template.empty())
+    fail(WEFT_FAILED_PRECONDITION,
+         "\"messages\" without \"tools\" need the chat template \"default\", but {} has \"tool_use\" alone",
+         encoder.name);
+  if (text.empty())
     fail(WEFT_FAILED_PRECONDITION,
          "\"messages\" need a chat template, but {} has none; give {{\"prompt\": ..., \"completion\": ...}} "
          "or {{\"text\": ...}}",
          encoder.name);
   try {
-    return jinja::Template(encoder.chat_template);
+    return jinja::Template(text);
   } catch (const Error& error) {
-    fail(error.status(), "the chat template of {}: {}", encoder.name, error.what());
+    fail(error.status(), "the chat template {}of {}: {}", with_tools ? "\"tool_use\" " : "", encoder.name,
+         error.what());
   }
 }
 
@@ -31,6 +37,26 @@ jinja::Template parsed(const TextEncoder& encoder) {
 size_t end_without_space(std::string_view text) {
   return text.find_last_not_of(" \t\n\r\v\f") + 1;
 }
+
+// Members that are null are absent. Reasoning has the name that templates read, whatever name it comes under.
+nlohmann::ordered_json without_nulls(const nlohmann::ordered_json& message) {
+  using Json = nlohmann::ordered_json;
+  Json made = Json::object();
+  for (const auto& [key, value] : message.items())
+    if (!value.is_null()) made[key] = value;
+  for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+    if (!made.contains(name)) continue;
+    const Json reasoning = made[name];
+    Json aliased = Json::object({{"thinking", reasoning}});
+    aliased.update(made);
+    aliased["reasoning_content"] = reasoning;
+    return aliased;
+  }
+  return made;
+}
+
+// Stands for what an assistant has not said.
+constexpr const char* kProbe = "x";
 
 }  // namespace
 
@@ -40,22 +66,24 @@ struct ChatFormat::Conversation {
       : tools(jinja::value_of(given_tools)) {
     for (const auto& message : given) {
       jinja::Dict made;
-      const auto origin = static_cast<Text::Origin>(messages.size() + 1);
-      for (const auto& [key, value] : message.items())
-        made.set(key, jinja::value_of(value, key == "role" ? Text::Origin{0} : origin));
+      const nlohmann::ordered_json members = without_nulls(message);
+      for (const auto& [key, value] : members.items())
+        made.set(key, jinja::value_of(value, key == "role" ? Text::Origin{0} : origin_of(messages.size())));
       messages.emplace_back(std::move(made));
       by_assistant.push_back(message.at("role") == "assistant");
     }
   }
+  static Text::Origin origin_of(size_t message) { return static_cast<Text::Origin>(message + 1); }
+
   jinja::List messages;
   jinja::Value tools;
   mutable jinja::Limits limits;  // of all renderings together
   std::vector<bool> by_assistant;
 };
 
-ChatFormat::ChatFormat(const TextEncoder& encoder)
+ChatFormat::ChatFormat(const TextEncoder& encoder, bool with_tools)
     : name_(encoder.name),
-      template_(parsed(encoder)),
+      template_(parsed(encoder, with_tools)),
       // Models with this format were trained with the special tokens that their tokenizers add.
       is_enclosed_(encoder.chat_template.find("[Round ") != std::string::npos) {
   for (const auto& [name, token] : encoder.special_tokens) special_tokens_.set(name, token);
@@ -81,6 +109,16 @@ jinja::Rendered ChatFormat::render(const Conversation& conversation, size_t coun
   }
 }
 
+std::optional<Text> ChatFormat::rendered(const Conversation& conversation, size_t count,
+                                         bool add_generation_prompt) const {
+  try {
+    return render(conversation, count, add_generation_prompt).text;
+  } catch (const Error& error) {
+    if (error.status() == WEFT_RESOURCE_EXHAUSTED) throw;
+    return std::nullopt;
+  }
+}
+
 std::vector<ChatPiece> ChatFormat::text_of(const nlohmann::ordered_json& messages,
                                            const nlohmann::ordered_json& tools) const {
   constexpr size_t kMost = UINT16_MAX;  // as many origins as there are
@@ -89,7 +127,7 @@ std::vector<ChatPiece> ChatFormat::text_of(const nlohmann::ordered_json& message
   const Conversation conversation(messages, tools);
   jinja::Rendered rendered = render(conversation, messages.size(), false);
   const std::vector<Span> learned =
-      template_.marks_generation() ? rendered.generated : turns_in(rendered.text, conversation);
+      template_.marks_generation() ? rendered.generated : learned_in(rendered.text, conversation);
   std::vector<ChatPiece> pieces;
   size_t at = 0;
   const auto add = [&](size_t end, bool is_learned) {
@@ -141,7 +179,8 @@ class ChatFormat::Turns {
 
   // Returns the generation prompt behind the messages before `first`; empty if there is none.
   std::string prompt_before(size_t first) const {
-    const auto before = rendered(first, false), prompted = rendered(first, true);
+    const auto before = format_.rendered(conversation_, first, false),
+               prompted = format_.rendered(conversation_, first, true);
     const bool extends = before && prompted && prompted->bytes().starts_with(before->bytes());
     return extends ? prompted->bytes().substr(before->size()) : "";
   }
@@ -149,7 +188,7 @@ class ChatFormat::Turns {
   size_t end_in(std::string_view rest, size_t message) {
     for (const std::string& known : ends_)
       if (rest.starts_with(known)) return known.size();
-    const auto ended = rendered(message + 1, false);
+    const auto ended = format_.rendered(conversation_, message + 1, false);
     if (!ended) return 0;
     std::string behind = ended->bytes().substr(end_of_message(*ended, message));
     behind.resize(end_without_space(behind));
@@ -157,18 +196,18 @@ class ChatFormat::Turns {
     if (!behind.empty()) ends_.push_back(std::move(behind));
     return end;
   }
-
- private:
-  // Returns the text of the first messages, if the template takes so many.
-  std::optional<Text> rendered(size_t count, bool add_generation_prompt) const {
-    try {
-      return format_.render(conversation_, count, add_generation_prompt).text;
-    } catch (const Error& error) {
-      if (error.status() == WEFT_RESOURCE_EXHAUSTED) throw;
-      return std::nullopt;
-    }
+  // Returns the turn of a message in which nothing is said: what follows the generation prompt if the
+  // conversation ends with it. Empty if the template does not write the prompt there.
+  std::string without_words(size_t message) const {
+    const auto prompted = format_.rendered(conversation_, message, true),
+               ended = format_.rendered(conversation_, message + 1, false);
+    if (!prompted || !ended || !ended->bytes().starts_with(prompted->bytes())) return "";
+    std::string turn = ended->bytes().substr(prompted->size());
+    turn.resize(end_without_space(turn));
+    return turn;
   }
 
+ private:
   const ChatFormat& format_;
   const Conversation& conversation_;
   std::vector<std::string> ends_;  // of earlier turns
@@ -198,6 +237,68 @@ std::vector<ChatFormat::Span> ChatFormat::turns_in(const Text& text, const Conve
     at = earlier = std::max(at + 1, ends[origin]);
     spans.emplace_back(begin, at + turns.end_in(std::string_view(text.bytes()).substr(at), origin - 1));
   }
+  return spans;
+}
+
+std::vector<ChatFormat::Span> ChatFormat::learned_in(const Text& text,
+                                                     const Conversation& conversation) const {
+  std::vector<size_t> silent;  // messages of the assistant of which the text has nothing
+  const std::vector<size_t> ends = ends_of_messages(text, conversation.messages.size());
+  for (size_t i = 0; i < conversation.messages.size(); ++i)
+    if (conversation.by_assistant[i] && ends[i + 1] == 0) silent.push_back(i);
+  if (silent.empty()) return turns_in(text, conversation);
+  if (const auto turns = turns_with_probes(text, conversation, silent)) return *turns;
+  return turns_behind_prompts(text, conversation, silent);
+}
+
+std::optional<std::vector<ChatFormat::Span>> ChatFormat::turns_with_probes(
+    const Text& text, const Conversation& conversation, const std::vector<size_t>& silent) const {
+  Conversation probed = conversation;
+  std::vector<bool> is_probe(probed.messages.size() + 1);
+  for (const size_t i : silent) {
+    jinja::Dict message = *probed.messages[i].dict();
+    message.set("content", Text(kProbe, Conversation::origin_of(i)));
+    probed.messages[i] = std::move(message);
+    is_probe[i + 1] = true;
+  }
+  const std::optional<Text> asked = rendered(probed, probed.messages.size(), false);
+  if (!asked) return std::nullopt;
+  std::string rest;                               // the text without the probes
+  std::vector<size_t> places(asked->size() + 1);  // of its bytes in `rest`
+  for (size_t i = 0; i < asked->size(); ++i) {
+    places[i] = rest.size();
+    if (!is_probe[asked->origin(i)]) rest += asked->bytes()[i];
+  }
+  places.back() = rest.size();
+  if (rest != text.bytes() || rest.size() + silent.size() * std::string_view(kProbe).size() != asked->size())
+    return std::nullopt;
+  std::vector<Span> spans = turns_in(*asked, probed);
+  for (auto& [begin, end] : spans) {
+    begin = places[begin];
+    end = places[end];
+  }
+  return spans;
+}
+
+std::vector<ChatFormat::Span> ChatFormat::turns_behind_prompts(const Text& text,
+                                                               const Conversation& conversation,
+                                                               const std::vector<size_t>& silent) const {
+  std::vector<Span> spans = turns_in(text, conversation);
+  std::vector<size_t> ends = ends_of_messages(text, conversation.messages.size());
+  ends.front() = 0;  // of no message
+  const Turns turns(*this, conversation);
+  size_t earlier = 0;  // the end of the turn before
+  for (const size_t i : silent) {
+    const std::string prompt = turns.prompt_before(i), turn = turns.without_words(i);
+    if (prompt.empty() || turn.empty()) continue;
+    earlier =
+        std::max(earlier, *std::max_element(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(i + 1)));
+    const size_t found = text.bytes().find(prompt + turn, earlier);
+    if (found == std::string::npos) continue;
+    earlier = found + prompt.size() + turn.size();
+    spans.emplace_back(found + prompt.size(), earlier);
+  }
+  std::sort(spans.begin(), spans.end());
   return spans;
 }
 

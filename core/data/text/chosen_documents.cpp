@@ -5,10 +5,8 @@
 
 namespace weft::data {
 
-namespace {
-
-[[noreturn]] void refuse_without_documents(const TokenCache& cache, const std::string& name, int64_t too_long,
-                                           const SampleOptions& options) {
+void refuse_without_documents(const TokenCache& cache, const std::string& name, int64_t too_long,
+                              const SampleOptions& options) {
   if (cache.documents() == 0)
     fail(WEFT_INVALID_ARGUMENT, "{}: no documents; the files are empty (--data)", name);
   if (too_long == 0)
@@ -21,8 +19,6 @@ namespace {
        "cut",
        name, too_long, options.sequence_length);
 }
-
-}  // namespace
 
 ChosenDocuments choose_documents(const TokenCache& cache, const std::string& name,
                                  const SampleOptions& options) {

@@ -37,4 +37,8 @@ struct ChosenDocuments {
 ChosenDocuments choose_documents(const TokenCache& cache, const std::string& name,
                                  const SampleOptions& options);
 
+// Throws INVALID_ARGUMENT that says why no document is read. `too_long`: how many were left out for that.
+[[noreturn]] void refuse_without_documents(const TokenCache& cache, const std::string& name, int64_t too_long,
+                                           const SampleOptions& options);
+
 }  // namespace weft::data

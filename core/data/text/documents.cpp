@@ -49,12 +49,22 @@ size_t common_prefix(const std::vector<int64_t>& a, const std::vector<int64_t>& 
       std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin()).first - a.begin());
 }
 
-// Returns the object of a line, which has exactly one of the forms of TextSource.
-json parsed_line(std::string_view text) {
-  json object = parse_json(text, "not JSON");
+// Returns the object of a record, which has exactly one of the forms of TextSource.
+json parsed_record(const JsonRecord& record) {
+  const bool is_line = record.element == 0;
+  if (record.text.empty())
+    fail(WEFT_INVALID_ARGUMENT, "it is empty: a comma has an element in front of it and one behind it");
+  json object;
+  try {
+    object = parse_json(record.text, is_line ? "the line" : "counted from the begin of the element");
+  } catch (const Error& error) {
+    if (!is_line) throw;
+    fail(error.status(), "{}; each line must be a whole object, or the file one array of objects",
+         error.what());
+  }
   if (!object.is_object())
-    fail(WEFT_INVALID_ARGUMENT, "the line is {}, must be an object with \"text\"{}", json_kind(object),
-         object.is_array() ? " of its own: one object a line, without brackets around all" : "");
+    fail(WEFT_INVALID_ARGUMENT, "it is {}, must be an object with \"text\", \"prompt\" or \"messages\"",
+         json_kind(object));
   const bool chat = object.contains("messages"), plain = object.contains("text"),
              pair = object.contains("prompt") || object.contains("completion");
   if (int{chat} + int{pair} + int{plain} != 1)
@@ -69,9 +79,8 @@ json parsed_line(std::string_view text) {
 void check_members(const json& value) {
   constexpr size_t kMost = 1000;
   if (value.is_object() && value.size() > kMost)
-    fail(WEFT_INVALID_ARGUMENT,
-         "an object has {} members, at most {} are possible in a line with \"messages\"", value.size(),
-         kMost);
+    fail(WEFT_INVALID_ARGUMENT, "an object has {} members, at most {} are possible beside \"messages\"",
+         value.size(), kMost);
   if (value.is_structured())
     for (const json& item : value) check_members(item);
 }
@@ -86,8 +95,10 @@ void check_messages(const json& messages) {
       fail(WEFT_INVALID_ARGUMENT, "message {} is {}, must be {{\"role\": ..., \"content\": ...}}", i + 1,
            json_kind(message));
     text_at(message, "role");
+    const auto members =
+        std::count_if(message.begin(), message.end(), [](const json& member) { return !member.is_null(); });
     // A call of tools may stand for it.
-    if (message.size() == 1 || (message.contains("content") && !message["content"].is_null()))
+    if (members == 1 || (message.contains("content") && !message["content"].is_null()))
       text_at(message, "content");
   }
 }
@@ -100,15 +111,16 @@ struct DocumentEncoder::Line {
   bool enclosed = true;  // whether the tokenizer's ids stand around it
 };
 
-DocumentEncoder::DocumentEncoder(const TextFiles& files, const TextEncoder& encoder, bool skip_broken_lines)
-    : files_(files), encoder_(encoder), skip_broken_lines_(skip_broken_lines) {
-  try {
-    chat_.emplace(encoder);
-  } catch (const Error& error) {
-    // No line is to blame for it.
-    no_chat_ =
-        error.status() == WEFT_INVALID_ARGUMENT ? Error(WEFT_FAILED_PRECONDITION, error.what()) : error;
-  }
+DocumentEncoder::DocumentEncoder(const TextFiles& files, const TextEncoder& encoder, bool skip_broken_lines,
+                                 bool separates)
+    : files_(files), encoder_(encoder), skip_broken_lines_(skip_broken_lines), separates_(separates) {
+  for (Chat* const chat : {&chat_, &tool_chat_}) try {
+      chat->format.emplace(encoder, chat == &tool_chat_);
+    } catch (const Error& error) {
+      // No line is to blame for it.
+      chat->missing =
+          error.status() == WEFT_INVALID_ARGUMENT ? Error(WEFT_FAILED_PRECONDITION, error.what()) : error;
+    }
 }
 
 bool DocumentEncoder::may_cut(std::string_view content, size_t at) const {
@@ -142,24 +154,24 @@ size_t DocumentEncoder::next_cut(std::string_view content, size_t from) const {
 
 std::vector<TextPiece> DocumentEncoder::pieces_of(size_t file, std::string_view content) const {
   std::vector<TextPiece> pieces;
-  const bool lines = has_json_lines(files_.files[file]);
+  if (has_json_lines(files_.files[file])) {
+    for (const JsonStretch& stretch : json_stretches(content, files_.path(file), kPieceBytes))
+      pieces.push_back({file, stretch.offset, stretch.text, true, true, stretch.first_element});
+    return pieces;
+  }
   for (size_t begin = 0; begin < content.size();) {
-    size_t end = content.size();
-    if (!lines)
-      end = next_cut(content, begin);
-    else if (begin + kPieceBytes < end)
-      end = std::min(content.find('\n', begin + kPieceBytes), end - 1) + 1;
+    const size_t end = next_cut(content, begin);
     pieces.push_back({file, begin, content.substr(begin, end - begin), begin == 0, end == content.size()});
     begin = end;
   }
-  if (content.empty() && !lines) pieces.push_back({file, 0, content});
+  if (content.empty()) pieces.push_back({file, 0, content});
   return pieces;
 }
 
 EncodedPiece DocumentEncoder::encode(const TextPiece& piece, std::string_view content) const {
   EncodedPiece encoded;
   if (has_json_lines(files_.files[piece.file]))
-    encode_lines(piece, content, encoded);
+    encode_records(piece, content, encoded);
   else
     encode_text(piece, encoded);
   return encoded;
@@ -191,50 +203,49 @@ void DocumentEncoder::encode_text(const TextPiece& piece, EncodedPiece& encoded)
   if (piece.ends) add(encoder_.after);
 }
 
-void DocumentEncoder::encode_lines(const TextPiece& piece, std::string_view content,
-                                   EncodedPiece& encoded) const {
-  for (size_t begin = 0; begin < piece.text.size();) {
-    const size_t end = std::min(piece.text.find('\n', begin), piece.text.size());
-    const std::string_view line = trim(piece.text.substr(begin, end - begin));
-    const size_t offset = piece.offset + begin;
-    begin = end + 1;
-    if (line.empty()) continue;
+void DocumentEncoder::encode_records(const TextPiece& piece, std::string_view content,
+                                     EncodedPiece& encoded) const {
+  JsonRecords records({piece.text, piece.offset, piece.first_element});
+  while (const std::optional<JsonRecord> record = records.next()) {
     try {
-      add_document(read_line(line), line.size(), encoded);
-      encoded.offsets.resize(encoded.begins.size(), offset);
+      add_document(read_record(*record), record->text.size(), encoded);
+      encoded.offsets.resize(encoded.begins.size(), record->offset);
     } catch (const Error& error) {
-      const std::string_view before = content.substr(0, offset);
-      const std::string text = fmt::format("{}:{}: {}", files_.path(piece.file),
-                                           std::count(before.begin(), before.end(), '\n') + 1, error.what());
+      const std::string text =
+          fmt::format("{}: {}", place_of(*record, files_.path(piece.file), content), error.what());
       if (error.status() != WEFT_INVALID_ARGUMENT) throw Error(error.status(), text);
       if (!skip_broken_lines_)
         throw Error(WEFT_INVALID_ARGUMENT,
-                    text + "; correct the line, or leave out such lines with --skip-broken-lines");
+                    fmt::format("{}; correct {}, or leave out such {} with --skip-broken-lines", text,
+                                record->element == 0 ? "the line" : "the element",
+                                record->element == 0 ? "lines" : "elements"));
       if (encoded.broken_lines++ == 0) encoded.first_broken = text;
     }
   }
 }
 
-DocumentEncoder::Line DocumentEncoder::read_line(std::string_view text) const {
-  const json object = parsed_line(text);
+DocumentEncoder::Line DocumentEncoder::read_record(const JsonRecord& record) const {
+  const json object = parsed_record(record);
   if (object.contains("text")) return {{{text_at(object, "text"), true}}};
   if (object.contains("messages")) {
     check_messages(object.at("messages"));
-    return read_messages(object, text);
+    return read_messages(object, record.text);
   }
   return {{{text_at(object, "prompt")}, {text_at(object, "completion"), true}}};
 }
 
 DocumentEncoder::Line DocumentEncoder::read_messages(const json& line, std::string_view text) const {
-  if (no_chat_) throw Error(*no_chat_);
+  const bool has_tools = line.contains("tools") && !line["tools"].is_null();
+  const Chat& chat = has_tools && !encoder_.tool_template.empty() ? tool_chat_ : chat_;
+  if (chat.missing) throw Error(*chat.missing);
   check_members(line);
   const auto object = nlohmann::ordered_json::parse(text);  // templates write keys in their order
-  const nlohmann::ordered_json tools = object.contains("tools") ? object["tools"] : nlohmann::ordered_json();
-  return {chat_->text_of(object["messages"], tools), chat_->is_enclosed()};
+  const nlohmann::ordered_json tools = has_tools ? object["tools"] : nlohmann::ordered_json();
+  return {chat.format->text_of(object["messages"], tools), chat.format->is_enclosed()};
 }
 
-std::vector<std::string> texts_of_line(std::string_view line) {
-  const json object = parsed_line(line);
+std::vector<std::string> texts_of_record(const JsonRecord& record) {
+  const json object = parsed_record(record);
   if (object.contains("text")) return {text_at(object, "text")};
   if (!object.contains("messages")) return {text_at(object, "prompt") + text_at(object, "completion")};
   std::vector<std::string> texts;
@@ -244,7 +255,10 @@ std::vector<std::string> texts_of_line(std::string_view line) {
   return texts;
 }
 
-void DocumentEncoder::add_document(const Line& line, size_t line_bytes, EncodedPiece& encoded) const {
+void DocumentEncoder::add_document(const Line& line, size_t record_bytes, EncodedPiece& encoded) const {
+  if (separates_ && std::any_of(line.pieces.begin(), line.pieces.end(),
+                                [](const ChatPiece& piece) { return !piece.learned; }))
+    return add_pairs(line, encoded);
   std::string text;
   TextEncoder::Ids apart;          // the ids of each piece by itself
   std::vector<size_t> ends_apart;  // where each piece ends in them
@@ -275,7 +289,7 @@ void DocumentEncoder::add_document(const Line& line, size_t line_bytes, EncodedP
   for (size_t i = 0; i < line.pieces.size(); ++i) {
     before += line.pieces[i].text;
     if (!is_apart) again += before.size();
-    if (again > kMostAgain + kMostAgainPerByte * line_bytes)
+    if (again > kMostAgain + kMostAgainPerByte * record_bytes)
       fail(WEFT_RESOURCE_EXHAUSTED,
            "the chat template makes {} learned and other parts of a text of {} bytes, which is "
            "more than Weft takes",
@@ -288,6 +302,47 @@ void DocumentEncoder::add_document(const Line& line, size_t line_bytes, EncodedP
     begin = std::max(begin, end);
   }
   if (line.enclosed) add(encoder_.after);
+}
+
+namespace {
+
+// Adds ids between others, unless they already begin or end with those.
+void add_enclosed(const TextEncoder::Ids& before, const TextEncoder::Ids& ids, const TextEncoder::Ids& after,
+                  std::vector<uint32_t>& all) {
+  const auto add = [&](const TextEncoder::Ids& added) { all.insert(all.end(), added.begin(), added.end()); };
+  const size_t common = common_prefix(before, ids);
+  if (common < before.size()) add(before);
+  add(ids);
+  const bool has_end = ids.size() >= after.size() && std::equal(after.rbegin(), after.rend(), ids.rbegin());
+  if (!has_end) add(after);
+}
+
+}  // namespace
+
+void DocumentEncoder::add_pairs(const Line& line, EncodedPiece& encoded) const {
+  EncodedPiece pairs;  // first by themselves: a line that is broken adds nothing
+  std::string source;
+  for (const ChatPiece& piece : line.pieces) {
+    if (piece.learned) {
+      const auto begin = static_cast<int64_t>(pairs.ids.size());
+      pairs.begins.push_back(begin);
+      add_enclosed(encoder_.before, encoder_.encode(source), encoder_.closing, pairs.ids);
+      const auto end = static_cast<int64_t>(pairs.ids.size());
+      if (end == begin)
+        fail(WEFT_INVALID_ARGUMENT, "the prompt is empty, so that the encoder has nothing to read; give one");
+      pairs.unlabelled.emplace_back(begin, end);
+      add_enclosed(encoder_.before, encoder_.encode(piece.text), encoder_.after, pairs.ids);
+      if (static_cast<int64_t>(pairs.ids.size()) == end)
+        fail(WEFT_INVALID_ARGUMENT, "the completion is empty, and the tokenizer has no token to end it with");
+    }
+    source += piece.text;
+  }
+  if (pairs.begins.empty()) ++encoded.empty_documents;
+  const auto offset = static_cast<int64_t>(encoded.ids.size());
+  for (const int64_t begin : pairs.begins) encoded.begins.push_back(offset + begin);
+  for (const auto& [begin, end] : pairs.unlabelled)
+    encoded.unlabelled.emplace_back(offset + begin, offset + end);
+  encoded.ids.insert(encoded.ids.end(), pairs.ids.begin(), pairs.ids.end());
 }
 
 }  // namespace weft::data

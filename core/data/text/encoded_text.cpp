@@ -1,5 +1,6 @@
 #include "text/encoded_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +8,7 @@
 #include "loader/mixture.hpp"
 #include "loader/shared_checks.hpp"
 #include "text/sentence_pairs.hpp"
+#include "text/source_targets.hpp"
 #include "text/text_files.hpp"
 #include "text/text_samples.hpp"
 #include "text/tokenize.hpp"
@@ -64,6 +66,18 @@ void tell_what_is_left_out(const Samples& samples, const nlohmann::json& made, c
     options.note(fmt::format("{}: {} of {} documents left out, which are longer than {} tokens",
                              samples.name(), samples.too_long(), samples.too_long() + samples.documents(),
                              options.sequence_length));
+  if (samples.without_label() > 0)
+    options.note(
+        fmt::format("{}: {} of {} samples of {} tokens left out, which have no label, as those that a "
+                    "prompt fills",
+                    samples.name(), samples.without_label(), samples.without_label() + samples.size(),
+                    options.sequence_length));
+  if constexpr (requires { samples.cut(); })
+    if (samples.cut() > 0)
+      options.note(
+          fmt::format("{}: {} of {} documents have a prompt or an answer of more than {} tokens, of which "
+                      "the rest is cut off",
+                      samples.name(), samples.cut(), samples.documents(), options.sequence_length));
   if (options.part == Part::kTraining && samples.of_other_part() == 0)
     options.note(fmt::format(
         "{}: nothing is held out of it: none of its {} documents was drawn by --held-out {}; a file "
@@ -73,9 +87,9 @@ void tell_what_is_left_out(const Samples& samples, const nlohmann::json& made, c
 
 TokenCache tokens_of(const TextSource& source, const TextFiles& files, const TextEncoder& encoder,
                      const TextOptions& options) {
-  TokenCache cache =
-      tokenize(files, encoder,
-               {options.skip_broken_lines, options.threads, options.timeout, options.progress, options.note});
+  TokenCache cache = tokenize(files, encoder,
+                              {options.skip_broken_lines, options.threads, options.timeout, options.progress,
+                               options.note, options.source_and_target});
   if (!options.labels && !cache.unlabelled_from(0).empty())
     fail(WEFT_INVALID_ARGUMENT,
          "{}: it has prompts or messages, whose labels are those of the answers alone, but this objective "
@@ -97,15 +111,35 @@ SampleOptions sample_options(const TextEncoder& encoder, const TextOptions& opti
           .pads_left = encoder.pads_left};
 }
 
+// Returns the files of a source, and prints which files of a folder are not among them.
+TextFiles files_of(const TextSource& source, const TextOptions& options) {
+  TextFiles files = find_text_files(source.path);
+  const std::string left_out = line_of_left_out(files);
+  if (options.note && !left_out.empty()) options.note(left_out);
+  return files;
+}
+
 // Makes the samples of a source: `make` returns those of its tokens.
 template <class Make>
-auto open_source(const TextSource& source, const TextFiles& files, const TextEncoder& encoder,
-                 const TextOptions& options, const Make& make) {
-  TokenCache cache = tokens_of(source, files, encoder, options);
+auto open_source(TokenCache cache, const TextEncoder& encoder, const TextOptions& options, const Make& make) {
   const auto made = nlohmann::json::parse(cache.description());
-  const auto samples = make(std::move(cache), sample_options(encoder, options));
+  auto samples = make(std::move(cache), sample_options(encoder, options));
   tell_what_is_left_out(*samples, made, options);
   return samples;
+}
+
+// Makes the samples of a source of prompts or chats for an encoder and a decoder.
+std::shared_ptr<Dataset> open_pairs(const TextSource& source, TokenCache cache, const TextEncoder& encoder,
+                                    const TextOptions& options) {
+  if (options.packing == Packing::kStream)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: an encoder reads each prompt by itself, so that each completion is a sample; leave out "
+         "--packing",
+         source.path);
+  return open_source(
+      std::move(cache), encoder, options, [&](TokenCache tokens, const SampleOptions& samples) {
+        return std::make_shared<SourceTargets>(std::move(tokens), source.path, samples, encoder);
+      });
 }
 
 }  // namespace
@@ -127,18 +161,29 @@ std::shared_ptr<Dataset> open_encoded_text(const std::vector<TextSource>& source
                                            const TextOptions& options) {
   check(sources, encoder, options);
   const std::optional<PairFormat> pairs = checked_pair_format(encoder, options);
+  std::vector<TokenCache> caches;
+  caches.reserve(sources.size());
+  for (const TextSource& source : sources)
+    caches.push_back(tokens_of(source, files_of(source, options), encoder, options));
+  // If one source has prompts, the samples of all others have the same fields.
+  const bool has_prompts = std::any_of(caches.begin(), caches.end(), [](const TokenCache& cache) {
+    return !cache.unlabelled_from(0).empty();
+  });
   std::vector<std::shared_ptr<Dataset>> opened;
-  for (const TextSource& source : sources) {
-    const TextFiles files = find_text_files(source.path);
-    if (pairs)
-      opened.push_back(
-          open_source(source, files, encoder, options, [&](TokenCache cache, const SampleOptions& samples) {
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const TextSource& source = sources[i];
+    TokenCache& tokens = caches[i];
+    if (options.source_and_target && has_prompts)
+      opened.push_back(open_pairs(source, std::move(tokens), encoder, options));
+    else if (pairs)
+      opened.push_back(open_source(
+          std::move(tokens), encoder, options, [&](TokenCache cache, const SampleOptions& samples) {
             return std::make_shared<SentencePairs>(std::move(cache), source.path, samples, encoder, *pairs,
                                                    options.sentence_labels);
           }));
     else
-      opened.push_back(
-          open_source(source, files, encoder, options, [&](TokenCache cache, const SampleOptions& samples) {
+      opened.push_back(open_source(
+          std::move(tokens), encoder, options, [&](TokenCache cache, const SampleOptions& samples) {
             return std::make_shared<TextSamples>(std::move(cache), source.path, samples);
           }));
   }
@@ -162,11 +207,12 @@ std::shared_ptr<TextDocuments> open_encoded_documents(const std::vector<TextSour
       fail(WEFT_INVALID_ARGUMENT,
            "{} has the weight {}, but each document is measured by itself, once; give {} without a weight",
            source.path, *source.weight, source.path);
-    TextFiles files = find_text_files(source.path);
-    auto samples = open_source(source, files, encoder, options, [&](TokenCache cache, SampleOptions windows) {
-      windows.overlap = true;
-      return std::make_shared<TextSamples>(std::move(cache), source.path, windows);
-    });
+    TextFiles files = files_of(source, options);
+    auto samples = open_source(tokens_of(source, files, encoder, options), encoder, options,
+                               [&](TokenCache cache, SampleOptions windows) {
+                                 windows.overlap = true;
+                                 return std::make_shared<TextSamples>(std::move(cache), source.path, windows);
+                               });
     opened.push_back({std::move(files), std::move(samples)});
   }
   return std::make_shared<TextDocuments>(std::move(opened));

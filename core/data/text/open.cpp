@@ -2,6 +2,7 @@
 #include "base/text.hpp"
 #include "files/tensor_file.hpp"
 #include "loader/shared_checks.hpp"
+#include "text/text_files.hpp"
 #include "text/token_windows.hpp"
 #include "weft/nn/token_fields.hpp"
 
@@ -33,6 +34,7 @@ std::shared_ptr<Dataset> open(const std::string& path, int64_t sequence_length, 
   check_is_file(path);
   if (path.ends_with(".safetensors")) return tensors(open_tensor_file(path), path, vocabularies);
   const bool is_text = !path.ends_with(".bin");
+  if (is_text) refuse_other_format(path, path);
   auto windows = std::make_shared<TokenWindows>(path, sequence_length, is_text ? 1 : bytes_per_token(type));
   if (const int64_t zero = is_text ? windows->first_zero_byte(4096) : -1; zero >= 0) {
     fail(WEFT_INVALID_ARGUMENT,

@@ -32,6 +32,7 @@ class SentencePairs final : public Dataset {
   int64_t documents() const { return static_cast<int64_t>(chosen_.documents.size()); }
   int64_t too_long() const { return chosen_.too_long; }  // documents that were left out
   int64_t of_other_part() const { return chosen_.of_other_part; }
+  int64_t without_label() const { return 0; }  // each pair has one
 
  private:
   struct Range {

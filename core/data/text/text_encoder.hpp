@@ -28,9 +28,11 @@ struct TextEncoder {
   // Returns the ids of a text, without those around a document. Called from several threads at once.
   std::function<Ids(std::string_view)> encode;
   Ids before, after;            // the ids around a document
+  Ids closing;                  // behind one sequence; `after` may end with one more
   int64_t vocabulary_size = 0;  // one more than the largest id
   std::string name, digest;     // for messages; of everything that changes ids
   std::string chat_template;    // Jinja; empty if there is none
+  std::string tool_template;    // of conversations with tools; empty: the same
   // The texts of tokens under the names that chat templates give them, such as "bos_token".
   std::vector<std::pair<std::string, std::string>> special_tokens;
   int64_t padding = 0;  // the id of padding

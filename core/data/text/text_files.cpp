@@ -14,12 +14,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kJsonLines[] = {".json", ".jsonl", ".ndjson"};
+constexpr const char* kJsonLines[] = {".json", ".jsonl", ".jsonlines", ".ndjson"};
 constexpr const char* kText[] = {".txt", ".text", ".md", ".rst"};
+
+// Files of data that would be learned with all their punctuation, and what to do with them.
+constexpr std::pair<const char*, const char*> kOtherFormats[] = {
+    {".csv", "a table"},     {".tsv", "a table"},   {".json5", "JSON5"}, {".jsonc", "JSON with comments"},
+    {".parquet", "a table"}, {".arrow", "a table"},
+};
+constexpr const char* kCompressed[] = {".gz", ".zst", ".xz", ".bz2", ".zip", ".lz4"};
 
 bool has_extension(const std::string& file, const auto& extensions) {
   return std::any_of(std::begin(extensions), std::end(extensions),
-                     [&](const char* extension) { return fs::path(file).extension() == extension; });
+                     [&](const char* extension) { return extension_of(file) == extension; });
 }
 
 void refuse_other_data(const std::string& file, const std::string& given) {
@@ -27,6 +34,7 @@ void refuse_other_data(const std::string& file, const std::string& given) {
     fail(WEFT_INVALID_ARGUMENT,
          "{}: {} holds no text; files of tokens and tensors are given alone, without other --data", given,
          file == given ? "it" : file);
+  refuse_other_format(file, given);
 }
 
 // Returns the files below `folder` that `wanted` accepts by their relative path.
@@ -81,19 +89,59 @@ std::string TextFiles::shown(size_t file) const {
   return (given / files[file]).string();
 }
 
+std::string extension_of(const std::string& file) {
+  std::string extension = fs::path(file).extension().string();
+  for (char& letter : extension)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return extension;
+}
+
 bool has_json_lines(const std::string& file) {
   return has_extension(file, kJsonLines);
 }
 
-TextFiles find_text_files(const std::string& path) {
+std::string json_extensions() {
+  return alternatives({std::begin(kJsonLines), std::end(kJsonLines)});
+}
+
+void refuse_other_format(const std::string& file, const std::string& given) {
+  const std::string extension = extension_of(file), subject = file == given ? "it" : file;
+  for (const auto& [other, what] : kOtherFormats)
+    if (extension == other)
+      fail(WEFT_INVALID_ARGUMENT,
+           "{}: {} is {} by its name, which Weft does not read; convert it to JSON lines, one "
+           "{{\"text\": ...}}, {{\"prompt\": ..., \"completion\": ...}} or {{\"messages\": ...}} a line in a "
+           ".jsonl file, or read it with a library (--dataset); to train on its characters as they are, "
+           "rename it to end in .txt",
+           given, subject, what);
+  if (has_extension(file, kCompressed))
+    fail(WEFT_INVALID_ARGUMENT, "{}: {} is compressed by its name; decompress it first", given, subject);
+}
+
+std::string line_of_left_out(const TextFiles& files, bool with_text) {
+  constexpr size_t kMostNames = 5;
+  if (files.left_out.empty()) return "";
+  const size_t named = std::min(files.left_out.size(), kMostNames), more = files.left_out.size() - named;
+  std::string names = fmt::format(
+      "{}",
+      fmt::join(files.left_out.begin(), files.left_out.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+  if (more > 0) names += fmt::format(" and {} more", more);
+  std::vector<std::string> read(std::begin(kJsonLines), std::end(kJsonLines));
+  if (with_text) read.insert(read.begin(), std::begin(kText), std::end(kText));
+  return fmt::format("{}: {} file{} left out, which {} in {}: {}", files.name, files.left_out.size(),
+                     files.left_out.size() == 1 ? "" : "s",
+                     files.left_out.size() == 1 ? "does not end" : "do not end", alternatives(read), names);
+}
+
+TextFiles find_text_files(const std::string& path, bool of_any_format) {
   std::error_code ignored;
   const fs::path whole = fs::absolute(path, ignored).lexically_normal();
   TextFiles found{.name = path};
   if (!path.empty() && fs::is_directory(whole, ignored)) {
     found.folder = (whole.filename().empty() ? whole.parent_path() : whole).string();
-    found.files = files_below(found.folder, true, [](const std::string& file) {
-      return has_extension(file, kText) || has_extension(file, kJsonLines);
-    });
+    for (std::string& file : files_below(found.folder, true, [](const std::string&) { return true; }))
+      (has_extension(file, kText) || has_extension(file, kJsonLines) ? found.files : found.left_out)
+          .push_back(std::move(file));
     if (found.files.empty())
       fail(WEFT_NOT_FOUND,
            "{}: the folder has no text: no file ends in {} or {} (--data); give a pattern, such as "
@@ -109,7 +157,8 @@ TextFiles find_text_files(const std::string& path) {
     found.pattern = whole.filename().string();
     found.files = {found.pattern};
   }
-  for (const std::string& file : found.files) refuse_other_data(found.files.size() == 1 ? path : file, path);
+  if (of_any_format) return found;
+  for (size_t i = 0; i < found.files.size(); ++i) refuse_other_data(found.shown(i), path);
   return found;
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/text.hpp"
@@ -29,29 +30,50 @@ TextSamples::TextSamples(TokenCache cache, std::string name, SampleOptions optio
       name_(checked_name(std::move(name), options)),
       options_(options),
       chosen_(choose_documents(cache_, name_, options_)) {
-  count_samples();
+  options_.packing == Packing::kNone ? count_padded() : count_packed();
   if (size_ == 0) refuse_without_samples();
 }
 
-void TextSamples::count_samples() {
-  if (options_.packing == Packing::kNone) {
-    const int64_t step = options_.sequence_length - (options_.overlap ? 1 : 0);
-    for (const int64_t document : chosen())
-      for (int64_t offset = 0; offset < length(document); offset += step)
-        if (predicts(document, offset)) padded_.push_back({document, offset});
-    size_ = static_cast<int64_t>(padded_.size());
-    return;
-  }
-  begins_ = {0};
-  begins_.reserve(chosen().size() + 1);
-  for (const int64_t document : chosen()) begins_.push_back(begins_.back() + length(document));
-  size_ = begins_.back() / options_.sequence_length;
+void TextSamples::count_padded() {
+  const int64_t step = options_.sequence_length - (options_.overlap ? 1 : 0);
+  for (const int64_t document : chosen())
+    for (int64_t offset = 0; offset < length(document); offset += step)
+      if (predicts(document, offset, std::min(length(document) - offset, options_.sequence_length), true))
+        padded_.push_back({document, offset});
+      else if (!options_.overlap)
+        ++without_label_;
+  size_ = static_cast<int64_t>(padded_.size());
 }
 
-bool TextSamples::predicts(int64_t document, int64_t offset) const {
-  // Nothing predicts the first token.
-  int64_t at = cache_.begin(document) + offset + 1;
-  const int64_t end = std::min(at - 1 + options_.sequence_length, cache_.begin(document + 1));
+void TextSamples::count_packed() {
+  begins_ = {0};
+  begins_.reserve(chosen().size() + 1);
+  int64_t shortest = std::numeric_limits<int64_t>::max();
+  for (const int64_t document : chosen()) {
+    begins_.push_back(begins_.back() + length(document));
+    shortest = std::min(shortest, length(document));
+  }
+  const int64_t all = size_ = begins_.back() / options_.sequence_length;
+  // Of three ids one has a label, if that is missing only where a document begins.
+  const bool all_predict =
+      cache_.unlabelled_from(0).empty() && shortest >= 2 && options_.sequence_length >= 3;
+  if (!options_.labels || all_predict) return;
+  for (int64_t index = 0; index < all; ++index) {
+    const bool predicts = predicts_packed(index);
+    if (!predicts && without_label_++ == 0) {
+      kept_.resize(static_cast<size_t>(index));
+      std::iota(kept_.begin(), kept_.end(), int64_t{0});
+    }
+    if (predicts && without_label_ > 0) kept_.push_back(index);
+  }
+  size_ = all - without_label_;
+}
+
+bool TextSamples::predicts(int64_t document, int64_t offset, int64_t count, bool begins_sample) const {
+  const bool crosses = offset == 0 && options_.packing == Packing::kDocuments;  // as copy() has it
+  int64_t at = cache_.begin(document) + offset;
+  const int64_t end = at + count;
+  if (begins_sample || crosses) ++at;
   for (const IdRange& range : cache_.unlabelled_from(at)) {
     if (static_cast<int64_t>(range.begin) > at) break;
     at = static_cast<int64_t>(range.end);
@@ -59,8 +81,29 @@ bool TextSamples::predicts(int64_t document, int64_t offset) const {
   return at < end;
 }
 
+bool TextSamples::predicts_packed(int64_t index) const {
+  bool found = false, is_first = true;
+  for_each_part(index, [&](int64_t document, int64_t offset, int64_t count) {
+    found = predicts(document, offset, count, is_first);
+    is_first = false;
+    return !found;
+  });
+  return found;
+}
+
+void TextSamples::for_each_part(
+    int64_t index, const std::function<bool(int64_t document, int64_t offset, int64_t count)>& take) const {
+  const int64_t begin = index * options_.sequence_length, end = begin + options_.sequence_length;
+  auto next = std::upper_bound(begins_.begin(), begins_.end(), begin) - 1;
+  for (int64_t at = begin; at < end; ++next) {
+    const int64_t count = std::min(end, *(next + 1)) - at;
+    if (!take(chosen()[static_cast<size_t>(next - begins_.begin())], at - *next, count)) return;
+    at += count;
+  }
+}
+
 void TextSamples::refuse_without_samples() const {
-  if (options_.packing == Packing::kNone)
+  if (without_label_ > 0)
     fail(
         WEFT_INVALID_ARGUMENT,
         "{}: no sample of its {} documents has a label: prompts fill samples of {} tokens, or documents have "
@@ -102,13 +145,13 @@ Batch TextSamples::get(const std::vector<int64_t>& indices) const {
 }
 
 void TextSamples::fill_packed(int64_t index, const Row& row) const {
-  const int64_t begin = index * options_.sequence_length, end = begin + options_.sequence_length;
-  auto next = std::upper_bound(begins_.begin(), begins_.end(), begin) - 1;
-  for (int64_t at = begin; at < end; ++next) {
-    const int64_t offset = at - *next, count = std::min(end, *(next + 1)) - at;
-    copy(chosen()[static_cast<size_t>(next - begins_.begin())], offset, count, at - begin, row);
-    at += count;
-  }
+  int64_t at = 0;
+  for_each_part(kept_.empty() ? index : kept_[static_cast<size_t>(index)],
+                [&](int64_t document, int64_t offset, int64_t count) {
+                  copy(document, offset, count, at, row);
+                  at += count;
+                  return true;
+                });
 }
 
 int64_t TextSamples::tokens(int64_t sample) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ class TextSamples final : public Dataset {
   int64_t documents() const { return static_cast<int64_t>(chosen().size()); }
   int64_t too_long() const { return chosen_.too_long; }  // documents that were left out
   int64_t of_other_part() const { return chosen_.of_other_part; }
+  int64_t without_label() const { return without_label_; }  // samples that were left out
   const TokenCache& cache() const { return cache_; }
   // Returns the documents that are read, by their index in the cache.
   const std::vector<int64_t>& chosen() const { return chosen_.documents; }
@@ -37,9 +39,17 @@ class TextSamples final : public Dataset {
     int64_t *ids, *labels, *positions, *mask;
   };
   int64_t length(int64_t document) const { return cache_.begin(document + 1) - cache_.begin(document); }
-  void count_samples();
-  // Returns whether the sample of a document from `offset` on has a label.
-  bool predicts(int64_t document, int64_t offset) const;
+  void count_padded();
+  void count_packed();
+  // Returns whether one of `count` ids of a document, those from `offset` on, has a label that counts. The
+  // first id of a sample is predicted by nothing.
+  bool predicts(int64_t document, int64_t offset, int64_t count, bool begins_sample) const;
+  // Returns the same of a packed sample, by its index among all, with and without labels.
+  bool predicts_packed(int64_t index) const;
+  // Calls `take` with the document, offset and number of ids of each part of a packed sample, until it
+  // returns false.
+  void for_each_part(int64_t index,
+                     const std::function<bool(int64_t document, int64_t offset, int64_t count)>& take) const;
   [[noreturn]] void refuse_without_samples() const;
   void fill_packed(int64_t index, const Row& row) const;
   void fill_padded(int64_t index, const Row& row) const;
@@ -56,7 +66,8 @@ class TextSamples final : public Dataset {
     int64_t document, offset;
   };
   std::vector<Padded> padded_;  // the samples, if they are not packed
-  int64_t size_ = 0;
+  std::vector<int64_t> kept_;   // the packed samples with labels; empty if all have some
+  int64_t size_ = 0, without_label_ = 0;
 };
 
 }  // namespace weft::data

@@ -62,8 +62,11 @@ json settings_of(const TextFiles& files, const TextEncoder& encoder, const Token
           {"before", encoder.before},
           {"after", encoder.after},
           {"chat_template", sha256_hex(encoder.chat_template)},
+          {"tool_template", sha256_hex(encoder.tool_template)},
           {"special_tokens", encoder.special_tokens},
-          {"skip_broken_lines", options.skip_broken_lines}};
+          {"skip_broken_lines", options.skip_broken_lines},
+          {"closing", encoder.closing},
+          {"separates", options.separates}};
 }
 
 // Returns whether the ids are those of the files as they are now. A file with another stamp is compared by
@@ -94,7 +97,7 @@ class Tokenization {
       : files_(files),
         options_(options),
         touch_(std::move(touch)),
-        documents_(files, encoder, options.skip_broken_lines),
+        documents_(files, encoder, options.skip_broken_lines, options.separates),
         threads_(options.threads > 0 ? static_cast<size_t>(options.threads)
                                      : std::max(1u, std::thread::hardware_concurrency())) {
     for (size_t i = 0; i < files.files.size(); ++i) {

@@ -20,6 +20,7 @@ struct TokenizeOptions {
       kDefaultTimeout;  // how long a process that makes the ids may make no progress
   std::function<void(const std::string& source, int64_t done, int64_t total)> progress;
   std::function<void(const std::string& note)> note;
+  bool separates = false;  // as DocumentEncoder has it
 };
 
 // Returns the ids of all documents: those that a file keeps, or new ones, which are kept for the next time.

@@ -52,12 +52,14 @@ TextEncoder encoder_of(const Tokenizer& tokenizer) {
   TextEncoder encoder;
   encoder.encode = [tokenizer](std::string_view text) { return tokenizer.encode(text, false); };
   set_enclosing_ids(tokenizer, encoder);
+  encoder.closing = encoder.after;
   const std::optional<int64_t> end = tokenizer.id_of(Role::kEnd);
   if (end && (encoder.after.empty() || encoder.after.back() != *end)) encoder.after.push_back(*end);
   encoder.vocabulary_size = tokenizer.vocabulary_size();
   encoder.name = tokenizer.name();
   encoder.digest = tokenizer.digest();
   encoder.chat_template = tokenizer.chat_template();
+  encoder.tool_template = tokenizer.chat_template("tool_use");
   constexpr std::pair<Role, const char*> kNames[] = {
       {Role::kBegin, "bos_token"},     {Role::kEnd, "eos_token"},     {Role::kUnknown, "unk_token"},
       {Role::kSeparator, "sep_token"}, {Role::kPadding, "pad_token"}, {Role::kClass, "cls_token"},

@@ -46,7 +46,8 @@ std::shared_ptr<Dataset> tokens(const std::string& path, int64_t sequence_length
 // Opens a .safetensors file whose tensors have the names of the model's inputs. The first dimension of each
 // tensor counts samples. Integers are converted to int64.
 std::shared_ptr<Dataset> tensors(const std::string& path);
-// Opens a file by its extension: .bin holds tokens, .safetensors tensors, and any other file text. Reads the
+// Opens a file by its extension: .bin holds tokens, .safetensors tensors, and any other file text, except
+// that tables and compressed files, such as .csv and .gz, are refused with INVALID_ARGUMENT. Reads the
 // ids of each field in `vocabularies`; throws INVALID_ARGUMENT naming the first id that is outside its
 // vocabulary, and its position.
 std::shared_ptr<Dataset> open(const std::string& path, int64_t sequence_length, TokenType type,

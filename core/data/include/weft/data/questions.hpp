@@ -36,10 +36,10 @@ struct QuestionOptions {
 };
 
 // Opens files of questions for a model that predicts where an answer begins and ends. A path is a .json,
-// .jsonl or .ndjson file, a folder of them, or a pattern of their names. A file is SQuAD's
+// .jsonl, .jsonlines or .ndjson file, a folder of them, or a pattern of their names. A file is SQuAD's
 //   {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ...,
 //     "answers": [{"text": ..., "answer_start": ...}], "is_impossible": false}]}]}]}
-// or it has in each line
+// or it has in each line, or in each element of one array,
 //   {"id": ..., "context": ..., "question": ..., "answers": {"text": [...], "answer_start": [...]}}
 // "answer_start" counts code points. A question without answers cannot be answered from its context.
 //

@@ -17,9 +17,9 @@
 namespace weft::data {
 
 // Where text comes from. `path` is a file, a folder (all its files with the extensions .txt, .text, .md,
-// .rst, .json, .jsonl and .ndjson, in the order of their names, also in folders below; hidden ones are left
-// out), or a pattern of file names, such as "books/*.jsonl". A file is one document, except for .json, .jsonl
-// and .ndjson, where each line is one:
+// .rst, .json, .jsonl, .jsonlines and .ndjson in any case, in the order of their names, also in folders
+// below; hidden ones are left out), or a pattern of file names, such as "books/*.jsonl". A file is one
+// document, except for the last four, where each line is one, or each element if the file is one array:
 //   {"text": ...}
 //   {"prompt": ..., "completion": ...}                 the labels are those of the completion alone
 //   {"messages": [{"role": ..., "content": ...}, ...]} in the model's chat template; the labels are those of
@@ -47,12 +47,14 @@ struct TextOptions {
   double held_out = 0;
   Part part = Part::kAll;
   int64_t seed = 1024;             // also decides which samples a mixture takes
-  bool skip_broken_lines = false;  // otherwise a line that is not as TextSource says is an error
+  bool skip_broken_lines = false;  // otherwise a line or element that is not as TextSource says is an error
   bool labels = true;              // false: for an objective that makes labels from the ids
   // If it is not empty, samples are pairs for next-sentence prediction, and this is the field of their labels
   // ("next_sentence_label"). Needs packing kDocuments, the default, and labels false.
   std::string sentence_labels;
   bool positions = false;  // whether the model reads positions
+  // Whether the model's encoder reads a source and its decoder predicts a target.
+  bool source_and_target = false;
   int64_t vocabulary = 0;  // of the model, which must have all ids of the tokenizer; 0: not known
   int64_t threads = 0;     // that tokenize; 0: as many as the machine runs at once
   // How long another process that tokenizes the same source may make no progress while this one waits for it.
@@ -70,7 +72,11 @@ struct TextOptions {
 // Samples have ids and labels (T), with Packing::kNone an attention mask, and positions if the model reads
 // them and they are not 0 ... T - 1. Packed documents fill samples without gaps: a sample begins where the
 // one before it ends, positions begin again there too, and an incomplete one at the end is dropped. Padding
-// is on the side that tokenizer_config.json says; a padded sample without a label is left out.
+// is on the side that tokenizer_config.json says. A sample without a label is left out.
+//
+// With `source_and_target`, a prompt with its completion and each turn of an assistant with what is before it
+// are samples: ids and attention mask of the source, labels of the target (T each), which are encoded apart
+// and padded.
 //
 // Without weights the samples of all sources follow each other. With weights an epoch has as many samples as
 // all sources together, and of each source its share: of a small one some samples several times, of a large
@@ -90,11 +96,11 @@ struct TextOptions {
 // need the same one wait for the first.
 //
 // Throws NOT_FOUND for a path without files; INVALID_ARGUMENT naming the file and line for what is not
-// UTF-8 or not as TextSource says, for a tokenizer with ids that the model does not have, and for sources
-// without documents or with fewer tokens than a sample, and for pairs of a source with one document or of a
-// tokenizer that puts no token between two sequences; UNAVAILABLE naming a process that tokenizes the same
-// source and makes no progress for `timeout`; UNIMPLEMENTED for messages with a chat template of which Weft
-// does not know a part.
+// UTF-8 or not as TextSource says, for a file whose name tells another format, such as .csv, for a tokenizer
+// with ids that the model does not have, and for sources without documents or with fewer tokens than a
+// sample, and for pairs of a source with one document or of a tokenizer that puts no token between two
+// sequences; UNAVAILABLE naming a process that tokenizes the same source and makes no progress for `timeout`;
+// UNIMPLEMENTED for messages with a chat template of which Weft does not know a part.
 std::shared_ptr<Dataset> open_text(const std::vector<TextSource>& sources, const Tokenizer& tokenizer,
                                    const TextOptions& options);
 // Opens text whose bytes are the tokens, for a model with a vocabulary of 256, without ids around documents.
