@@ -33,16 +33,16 @@ using Tokens = std::vector<int64_t>;
 
 // Returns the options that the model's files have, changed by the flags.
 GenerationOptions generation_options(const Settings& arguments, int64_t seed, int64_t vocabulary) {
-  GenerationOptions options = GenerationOptions::load(arguments.text("model"));
+  GenerationOptions options = GenerationOptions::load(arguments.text("model"), arguments.flag("greedy"));
   if (arguments.given("max_new_tokens")) options.max_new_tokens = arguments.integer("max_new_tokens");
-  options.greedy = arguments.flag("greedy");
   options.temperature = arguments.real("temperature", options.temperature);
   options.top_k = arguments.integer("top_k", options.top_k);
   options.top_p = arguments.real("top_p", options.top_p);
   options.repetition_penalty = arguments.real("repetition_penalty", options.repetition_penalty);
   options.num_samples = arguments.integer("num_samples", options.num_samples);
   options.seed = seed;
-  check_options(options, arguments.name());
+  check_options(options, called_by_file(options, arguments.name(),
+                                        [&](const std::string& key) { return arguments.given(key); }));
   if (arguments.given("stop_ids")) {
     options.stop_ids = arguments.integers("stop_ids");
     for (const int64_t id : options.stop_ids)

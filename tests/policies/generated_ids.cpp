@@ -74,8 +74,7 @@ std::vector<GeneratedIds> GeneratedIds::of(const std::string& family) {
 
 void expect_ids(Job& job, const Oracle& oracle, const GeneratedIds& wanted, const TemporaryFolder& folder) {
   folder.file("generation_config.json", wanted.generation_config.dump());
-  GenerationOptions options = GenerationOptions::load(folder.path());
-  options.greedy = true;
+  GenerationOptions options = GenerationOptions::load(folder.path(), /*greedy=*/true);
   options.max_new_tokens = 7;
   std::vector<size_t> all;
   for (size_t prompt = 0; prompt < wanted.ids.size(); ++prompt) {

@@ -79,8 +79,7 @@ TEST(Generation, RunsInBf16AndUnderAutocast) {
       options.mixed_precision = autocast ? "bf16" : "";
       Job job =
           boost(world, Model::open(made.folder().path(), oracle.architecture, options.precision), options);
-      GenerationOptions how = GenerationOptions::load(made.folder().path());
-      how.greedy = true;
+      GenerationOptions how = GenerationOptions::load(made.folder().path(), /*greedy=*/true);
       how.max_new_tokens = 5;
       how.stop_ids = {};
       const bool has_encoder = !job.model.module().decoding()->encoder.empty();

@@ -42,7 +42,8 @@ GenerationOptions options_of(weft_str given) {
       trim(view(given)).empty() ? nlohmann::json::object() : parse_json(view(given), kFunction);
   const Options values(table, object, kFunction);
   const std::string& model = values.at("model").text;
-  GenerationOptions options = model.empty() ? GenerationOptions() : GenerationOptions::load(model);
+  const bool greedy = values.at("greedy").integer != 0;
+  GenerationOptions options = model.empty() ? GenerationOptions() : GenerationOptions::load(model, greedy);
   const auto take = [&](const char* name, int64_t& field) {
     if (values.at(name).kind != WEFT_KIND_NONE) field = values.at(name).integer;
   };
@@ -57,7 +58,7 @@ GenerationOptions options_of(weft_str given) {
   take_real("temperature", options.temperature);
   take_real("top_p", options.top_p);
   take_real("repetition_penalty", options.repetition_penalty);
-  options.greedy = values.at("greedy").integer != 0;
+  options.greedy = greedy;
   if (values.at("stop_ids").kind != WEFT_KIND_NONE) {
     const nlohmann::json ids = object.at("stop_ids");
     if (!ids.is_array() ||
@@ -66,7 +67,9 @@ GenerationOptions options_of(weft_str given) {
            printable(ids.dump(), 60));
     options.stop_ids = ids.get<Tokens>();
   }
-  check_options(options, own_name);
+  check_options(options, called_by_file(options, own_name, [&](const std::string& name) {
+                  return values.at(name).kind != WEFT_KIND_NONE;
+                }));
   return options;
 }
 

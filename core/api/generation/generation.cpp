@@ -388,11 +388,11 @@ Generation generate(Job& job, const Batch& inputs, const std::vector<std::vector
     fail(WEFT_INVALID_ARGUMENT, "there are {} samples of inputs, but {} prompts of the decoder", samples,
          prompts.size());
   if (prompts.empty() && options.decoder_prompt.empty())
-    fail(
-        WEFT_INVALID_ARGUMENT,
-        "{}: its files do not say with which tokens its decoder begins (\"decoder_start_token_id\"), or it "
-        "has several languages (\"lang_to_id\"); give the first tokens of the decoder: start, language, task",
-        job.model.architecture());
+    fail(WEFT_INVALID_ARGUMENT,
+         "{}: its files do not say with which tokens its decoder begins (\"decoder_start_token_id\"), or the "
+         "language is to be detected (\"lang_to_id\", or null in \"forced_decoder_ids\"); give the decoder's "
+         "first tokens: start, language, task",
+         job.model.architecture());
   if (!prompts.empty()) return Generator(job, inputs, prompts, options, on_token)();
   return Generator(job, inputs, std::vector<Tokens>(samples, options.decoder_prompt), options, on_token)();
 }

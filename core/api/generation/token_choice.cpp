@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -81,7 +82,19 @@ int64_t drawn_place(const at::Tensor& probabilities, at::Generator& generator) {
 
 }  // namespace
 
-void check_options(const GenerationOptions& options, const SettingName& called) {
+SettingName called_by_file(const GenerationOptions& options, const SettingName& called,
+                           std::function<bool(const std::string&)> given) {
+  return [origin = options.origin, called, given = std::move(given)](const std::string& setting) {
+    constexpr std::array kOfFiles = {"temperature", "top_k", "top_p", "repetition_penalty"};
+    const bool may_be = std::find(kOfFiles.begin(), kOfFiles.end(), setting) != kOfFiles.end();
+    return may_be && !origin.empty() && !given(setting) ? fmt::format("{}: \"{}\"", origin, setting)
+                                                        : called(setting);
+  };
+}
+
+namespace {
+
+void check_drawing(const GenerationOptions& options, const SettingName& called) {
   if (!(options.temperature > 0))
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be positive; for no randomness use {}", called("temperature"),
          options.temperature, called("greedy"));
@@ -89,6 +102,12 @@ void check_options(const GenerationOptions& options, const SettingName& called) 
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must not be negative", called("top_k"), options.top_k);
   if (!(options.top_p > 0 && options.top_p <= 1))
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be in (0, 1]", called("top_p"), options.top_p);
+}
+
+}  // namespace
+
+void check_options(const GenerationOptions& options, const SettingName& called) {
+  if (!options.greedy) check_drawing(options, called);
   if (!(options.repetition_penalty > 0))
     fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be positive; 1 is no penalty", called("repetition_penalty"),
          options.repetition_penalty);

@@ -4,6 +4,8 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "base/setting_name.hpp"
@@ -11,7 +13,13 @@
 
 namespace weft {
 
-// Throws INVALID_ARGUMENT naming an option that is out of range, as `called` names it.
+// Returns what messages call an option: by file and key where it comes from the files of the model, and as
+// `called` says for options that `given` says were given, and those that files do not have.
+SettingName called_by_file(const GenerationOptions& options, const SettingName& called,
+                           std::function<bool(const std::string&)> given);
+
+// Throws INVALID_ARGUMENT naming an option that is out of range, as `called` names it. Of greedy options,
+// those of drawing are not looked at.
 void check_options(const GenerationOptions& options, const SettingName& called);
 
 // The choice of tokens for several rows, which have a random generator each, so that the tokens of one do not

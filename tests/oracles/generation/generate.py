@@ -31,9 +31,11 @@ NEW_TOKENS = 7
 LENGTHS = (2, 5, 3)  # of the prompts
 FAMILIES = ("bert", "bloom", "chatglm", "gpt2", "llama", "mistral", "opt", "qwen2", "qwen3", "t5", "whisper")
 GENERATES = ("LMHeadModel", "ForCausalLM", "ForConditionalGeneration")
-# Of one model of each kind also with these keys, which change what is chosen.
+# Of one model of each kind also with these keys, which change what is chosen, or nothing in a greedy search.
 KEYS = {
     "gpt2/GPT2LMHeadModel": dict(repetition_penalty=1.7, suppress_tokens=[3, 20], begin_suppress_tokens=[11]),
+    "qwen2/Qwen2ForCausalLM": dict(temperature=0.0, top_k=3, top_p=0.0, min_p=0.3, typical_p=0.2, top_h=0.4,
+                                   epsilon_cutoff=0.4, eta_cutoff=0.1),
     "t5/T5ForConditionalGeneration": dict(forced_bos_token_id=9, repetition_penalty=1.3, begin_suppress_tokens=[0, 25]),
     "whisper/WhisperForConditionalGeneration": dict(suppress_tokens=[12], begin_suppress_tokens=[33, 9]),
 }

@@ -35,14 +35,19 @@ struct GenerationOptions {
   int64_t padding_id = 0;                 // fills the encoder's shorter sequences
   std::vector<int64_t> decoder_prompt;    // the first tokens of a decoder whose encoder reads the prompt
 
+  // What the files of a model were read from; empty if none was.
+  std::string origin;
+
   // Reads what the files of a model say: generation_config.json of a folder, or config.json where there is
   // none. stop_ids are its "eos_token_id", decoder_prompt is made of "decoder_start_token_id",
   // "forced_decoder_ids" and "no_timestamps_token_id", and temperature, top_k, top_p, repetition_penalty,
   // "suppress_tokens", "begin_suppress_tokens", "forced_bos_token_id" and "pad_token_id" are read. Whether to
-  // draw, and lengths, are the caller's to say. Throws UNIMPLEMENTED for a key that changes the tokens in a
-  // way that Weft does not have ("num_beams", "no_repeat_ngram_size", ...), INVALID_ARGUMENT for a wrong
-  // value.
-  static GenerationOptions load(const std::string& path);
+  // draw, and lengths, are the caller's to say: with `greedy` the result is greedy, and keys that only change
+  // what is drawn are not read ("temperature", "top_p", "min_p", ...). decoder_prompt is empty where the
+  // files leave a token of it to be detected (null in "forced_decoder_ids"). Throws UNIMPLEMENTED for a key
+  // that changes the tokens in a way that Weft does not have ("num_beams", "no_repeat_ngram_size", ...),
+  // INVALID_ARGUMENT for a value of the wrong kind.
+  static GenerationOptions load(const std::string& path, bool greedy = false);
 };
 
 // A token that was chosen for a sample of a prompt.
