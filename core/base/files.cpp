@@ -14,6 +14,7 @@ namespace weft {
 namespace {
 
 constexpr size_t kLongestPath = 4096;
+constexpr std::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
 
 struct Descriptor {
   explicit Descriptor(int number) : number(number) {}
@@ -48,10 +49,16 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
     const ssize_t count = read(file.number, buffer, sizeof(buffer));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(WEFT_DATA_LOSS, "cannot read {}: {}", shown, std::strerror(errno));
-    if (count == 0) return bytes;
+    if (count == 0) break;
     bytes.append(buffer, static_cast<size_t>(count));
     if (bytes.size() > max_bytes) refuse_size("too many");
   }
+  if (bytes.starts_with(kLfsPointer))
+    fail(WEFT_DATA_LOSS,
+         "{} is a Git LFS pointer in place of the file that it names; install git-lfs and run `git lfs pull` "
+         "in that folder",
+         shown);
+  return bytes;
 }
 
 int write_all(int descriptor, std::string_view bytes) noexcept {

@@ -11,7 +11,8 @@
 namespace weft {
 
 // Returns the bytes of a regular file. Throws, with the path: NOT_FOUND if it cannot be opened,
-// INVALID_ARGUMENT if it is not a regular file or is longer than `max_bytes`, DATA_LOSS if it cannot be read.
+// INVALID_ARGUMENT if it is not a regular file or is longer than `max_bytes`, DATA_LOSS if it cannot be read
+// or is a Git LFS pointer, the text that a clone has in place of a file until `git lfs pull` fetches it.
 std::string read_file(const std::filesystem::path& path, size_t max_bytes);
 
 // Writes all bytes to a descriptor, and waits where a non-blocking one is full. Returns 0, or the errno of

@@ -27,6 +27,7 @@ constexpr std::string_view kLookedFor =
 
 WeightFile open_weights(const std::string& path) {
   MappedFile file(path);
+  refuse_lfs_pointer(file);
   const Bytes bytes = file.bytes();
   if (looks_like_zip(bytes)) return open_torch_file(std::move(file));
   if (looks_like_safetensors(bytes) || path.find(".safetensors") != std::string::npos) {
@@ -42,15 +43,6 @@ std::string list_text(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < kShown; ++i) text += concat(i == 0 ? "" : ", ", names[i]);
   return names.size() > kShown ? concat(text, " and ", names.size() - kShown, " more") : text;
-}
-
-// Returns the only one of these names, or an empty string if there is none.
-std::string only_candidate(const std::vector<std::string>& names, const std::string& folder) {
-  if (names.size() > 1) {
-    fail(WEFT_INVALID_ARGUMENT, folder, " holds several checkpoints (", list_text(names),
-         "); give the path of one of these files instead of the folder's");
-  }
-  return names.empty() ? "" : names.front();
 }
 
 // Returns whether a save into the folder can replace a file of this name.
@@ -92,6 +84,35 @@ std::map<std::string, std::string> read_weight_map(const std::string& path, Byte
   return weights;
 }
 
+// Returns whether this is an index that names a shard that is not there: one of an earlier save, whose shards
+// were removed when one file took their place.
+bool lacks_shards(const FolderView& view, const std::string& name) {
+  if (!is_index_name(name)) return false;
+  const MappedFile file(view.path(name));
+  refuse_lfs_pointer(file);
+  std::error_code error;
+  for (const auto& [tensor, shard] : read_weight_map(file.path(), file.bytes()))
+    if (!fs::exists(view.path(shard), error)) return true;
+  return false;
+}
+
+// Returns the only one of these names, or an empty string if there is none. Of several ones, those that name
+// missing shards do not count.
+std::string only_candidate(std::vector<std::string> names, const FolderView& view,
+                           const std::string& folder) {
+  if (names.size() > 1) {
+    std::vector<std::string> whole;
+    for (const std::string& name : names)
+      if (!lacks_shards(view, name)) whole.push_back(name);
+    if (!whole.empty()) names = std::move(whole);
+  }
+  if (names.size() > 1) {
+    fail(WEFT_INVALID_ARGUMENT, folder, " holds several checkpoints (", list_text(names),
+         "), which can differ; keep the one that you want and move the other files out of the folder");
+  }
+  return names.empty() ? "" : names.front();
+}
+
 }  // namespace
 
 bool recognises(const std::string& path) noexcept {
@@ -106,6 +127,7 @@ bool recognises(const std::string& path) noexcept {
     }
     const MappedFile file(path);
     return looks_like_safetensors(file.bytes()) || looks_like_zip(file.bytes()) ||
+           is_lfs_pointer(file.bytes()) ||
            (is_index_name(fs::path(path).filename().string()) &&
             as_text(file.bytes()).find("\"weight_map\"") != std::string_view::npos);
   } catch (const std::exception&) {
@@ -146,7 +168,7 @@ void CheckpointReader::open_folder(const std::string& folder) {
                    torch = find_candidates(view.names(), false);
   std::string name;
   for (const auto* candidates : {&safetensors.plain, &torch.plain, &safetensors.prefixed, &torch.prefixed}) {
-    if (name.empty()) name = only_candidate(*candidates, folder);
+    if (name.empty()) name = only_candidate(*candidates, view, folder);
   }
   if (name.empty()) {
     fail(WEFT_NOT_FOUND, "no checkpoint in the folder ", folder, ": looked for ", kLookedFor, "; it holds ",
@@ -162,6 +184,7 @@ void CheckpointReader::open_folder(const std::string& folder) {
 void CheckpointReader::open_index(const std::string& folder, const std::string& name) {
   const std::string path = FolderView(folder).path(name);
   const MappedFile file(path);
+  refuse_lfs_pointer(file);
   const Identity before = identity(path);
   open_shards(folder, path, file.bytes());
   // A save that replaces the files meanwhile moves the index first, so old and new shards are never mixed.

@@ -105,6 +105,17 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
+// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+bool is_lfs_pointer(Bytes bytes) {
+  return as_text(bytes).starts_with("version https://git-lfs.github.com/spec/");
+}
+
+void refuse_lfs_pointer(const MappedFile& file) {
+  if (!is_lfs_pointer(file.bytes())) return;
+  fail(WEFT_DATA_LOSS, file.path(), " is a Git LFS pointer of ", file.bytes().size(),
+       " bytes in place of the file that it names; install git-lfs and run `git lfs pull` in that folder");
+}
+
 std::string partial_path(const std::string& path) {
   const std::filesystem::path whole(path);
   return (whole.parent_path() / ("." + whole.filename().string() + ".partial")).string();

@@ -53,6 +53,12 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+// Returns whether the bytes are those of a Git LFS pointer, the text that a clone has in place of a large
+// file until `git lfs pull` fetches it.
+bool is_lfs_pointer(Bytes bytes);
+// Throws DATA_LOSS, with the path and what to do, if the file is a Git LFS pointer.
+void refuse_lfs_pointer(const MappedFile& file);
+
 // Returns the temporary name of a file: ".NAME.partial" in the same folder.
 std::string partial_path(const std::string& path);
 

@@ -11,6 +11,14 @@ namespace {
 constexpr std::string_view kPickle = "/data.pkl";
 constexpr std::string_view kMetadata = "extra/weft_metadata.json";
 
+// Returns whether a file begins with a pickle of torch's magic number of 10 bytes, behind the pickle's
+// protocol and the length of its frame: https://github.com/pytorch/pytorch/blob/v1.5.1/torch/serialization.py
+bool is_legacy_file(Bytes bytes) {
+  constexpr std::size_t kBefore = 11;
+  constexpr std::string_view kMagic = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  return as_text(bytes).substr(0, kBefore + kMagic.size()).find(kMagic) != std::string_view::npos;
+}
+
 // The bytes of a small record, checked.
 std::string_view text_of(const StoredRecord& record) {
   if (record.checked != nullptr) record.checked->check();
@@ -101,10 +109,13 @@ Metadata read_metadata(const Records& records, const std::string& prefix, const 
 
 WeightFile open_torch_file(MappedFile file) {
   const std::string path = file.path();
+  if (is_legacy_file(file.bytes())) {
+    fail(WEFT_UNIMPLEMENTED, path,
+         ": this is the format of torch.save before PyTorch 1.6, which Weft does not read; convert it in "
+         "Python with torch.save(torch.load(path, map_location=\"cpu\", weights_only=True), path)");
+  }
   if (!looks_like_zip(file.bytes())) {
-    fail(WEFT_DATA_LOSS, path,
-         ": not a zip archive of torch.save; a file from before PyTorch 1.6 must be loaded with "
-         "torch and saved again");
+    fail(WEFT_DATA_LOSS, path, ": not an archive of torch.save; it is no file of weights, or it is damaged");
   }
   const Records records = read_zip(file);
   const std::string prefix = record_prefix(records, path);

@@ -153,6 +153,9 @@ TEST(ReadFile, RefusesWhatIsNotThereTooLongOrNoFile) {
                "the 10");
   mkfifo((folder.path() / "pipe").c_str(), 0600);
   EXPECT_ERROR(read_file(folder.path() / "pipe", 10), WEFT_INVALID_ARGUMENT, "regular file");
+  EXPECT_ERROR(
+      read_file(folder.write("pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"), 100),
+      WEFT_DATA_LOSS, "pointer is a Git LFS pointer", "git lfs pull");
   EXPECT_EQ(read_file(folder.write("short", "0123456789"), 10), "0123456789");
 }
 

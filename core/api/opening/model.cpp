@@ -1,5 +1,6 @@
 #include "weft/model.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/files.hpp"
@@ -45,6 +46,19 @@ std::map<std::string, std::string> companions_of(const Config& config) {
   if (std::filesystem::is_regular_file(path, ignored)) files[kPreprocessorConfig] = read_file(path, kLargest);
   return files;
 }
+
+// Returns the configuration with "model_type", which files from before transformers 3 lack: the family is
+// that of the library with the class. Its policy is found by this key, and AutoModel of transformers opens no
+// saved folder without it.
+Config with_family(const Config& config, const weft_loaded& library, const std::string& architecture) {
+  const std::string family(view(library.id));
+  if (config.has("model_type")) return config;
+  const std::vector<std::string> policies = provided_names("shard_policy");
+  const auto has = [&](const std::string& name) {
+    return std::find(policies.begin(), policies.end(), name) != policies.end();
+  };
+  return has(family) && !has(architecture) ? config.with("model_type", family) : config;
+}
 }  // namespace
 
 Model Model::open(const std::string& path, const std::string& architecture, const std::string& precision) {
@@ -61,7 +75,7 @@ Model Model::open(const std::string& path, const std::string& architecture, cons
   model.shared_->library = plugin_identity(library);
   model.shared_->companions = companions_of(config);
   model.shared_->module = plugin_factory<nn::ModelFactory>(library, nn::kModelFactory)
-                              .create(config, name, precision_dtype(precision));
+                              .create(with_family(config, library, name), name, precision_dtype(precision));
   if (model.shared_->module == nullptr)
     fail(WEFT_NOT_FOUND, "model library {} says that it provides \"{}\", but makes none", view(library.path),
          name);

@@ -10,6 +10,7 @@
 #include "apply/adapter.hpp"
 #include "base/text.hpp"
 #include "checkpoint/shard_pieces.hpp"
+#include "checkpoint/stored_names.hpp"
 #include "comm/agreement.hpp"
 #include "log.hpp"
 
@@ -34,19 +35,19 @@ struct Prefixes {
   std::string added;    // in the checkpoint
 };
 
-Prefixes find_prefixes(const Reader& reader, const std::vector<std::string>& names, const std::string& base) {
+Prefixes find_prefixes(const StoredNames& stored, const std::vector<std::string>& names,
+                       const std::string& base) {
   const bool direct =
-      std::any_of(names.begin(), names.end(), [&](const auto& n) { return reader.find(n).has_value(); });
+      std::any_of(names.begin(), names.end(), [&](const auto& n) { return stored.find(n).has_value(); });
   if (direct && (base.empty() || std::any_of(names.begin(), names.end(), [&](const auto& n) {
-                   return n.starts_with(base) && reader.find(n);
+                   return n.starts_with(base) && stored.find(n);
                  })))
     return {};
   if (!base.empty()) return {base, ""};
   const std::set<std::string, std::less<>> known(names.begin(), names.end());
-  for (const Entry& entry : reader.entries())
-    for (size_t dot = entry.name.find('.'); dot != std::string::npos; dot = entry.name.find('.', dot + 1))
-      if (known.contains(std::string_view(entry.name).substr(dot + 1)))
-        return {"", entry.name.substr(0, dot + 1)};
+  for (const std::string& name : stored.all())
+    for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
+      if (known.contains(std::string_view(name).substr(dot + 1))) return {"", name.substr(0, dot + 1)};
   return {};
 }
 
@@ -92,13 +93,14 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Binding
     shapes[item.key()] =
         training != nullptr ? training->find_param(item.key())->shape : item.value().sizes().vec();
   }
-  const Prefixes prefixes = find_prefixes(reader, names, model.base_prefix());
+  const StoredNames stored(reader, reader.path(), names);
+  const Prefixes prefixes = find_prefixes(stored, names, model.base_prefix());
   const auto in_checkpoint = [&](const std::string& name) {
     const std::string inner =
         name.starts_with(prefixes.removed) ? name.substr(prefixes.removed.size()) : name;
-    const std::optional<size_t> entry = reader.find(prefixes.added + inner);
+    const std::optional<size_t> entry = stored.find(prefixes.added + inner);
     const std::optional<std::string> old = old_name(inner);
-    return entry || !old ? entry : reader.find(prefixes.added + *old);
+    return entry || !old ? entry : stored.find(prefixes.added + *old);
   };
   std::set<size_t> used;
   for (const std::string& name : names) {
@@ -120,17 +122,17 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Binding
       missing_.push_back(name);
       continue;
     }
-    const Entry& stored = reader.entries()[*entry];
-    if (stored.shape != shapes[name])
+    const Entry& found = reader.entries()[*entry];
+    if (found.shape != shapes[name])
       fail(WEFT_INVALID_ARGUMENT,
            "{}: {} has shape {} there, but {} in {}; the configuration is not the checkpoint's",
-           reader.path(), stored.name, shape_text(stored.shape), shape_text(shapes[name]),
+           reader.path(), found.name, shape_text(found.shape), shape_text(shapes[name]),
            model.architecture());
     used.insert(*entry);
     entry_of_[name] = *entry;
   }
   for (size_t i = 0; i < reader.entries().size(); ++i)
-    if (!used.count(i) && !model.ignored_on_load(reader.entries()[i].name))
+    if (!used.count(i) && !model.ignored_on_load(stored.all()[i]))
       unexpected_.push_back(reader.entries()[i].name);
 }
 

@@ -13,6 +13,7 @@ namespace weft::checkpoint {
 
 // Which entry of a checkpoint holds which parameter. Knows ties (written once, under any of their names) and
 // the prefix of the base model, which a checkpoint of the base alone does not have, and the other way round.
+// What wrappers of modules add to names is left out (StoredNames).
 class WeightMap {
  public:
   // `training`: the model's, if it is boosted; its layers may hold parts. Throws if a shape is not the

@@ -40,12 +40,49 @@ TEST_F(Checkpoint, NamesWhatWasLookedFor) {
 }
 
 TEST_F(Checkpoint, RefusesAFolderWithSeveralCheckpoints) {
-  save(folder_ / "model.safetensors", varied_entries());
-  write_file(folder_ / "model.safetensors.index.json", R"({"weight_map":{}})");
+  save(folder_.path(), sharded_entries(), kSharded);
+  save(folder_ / "one.safetensors", varied_entries());
+  fs::rename(folder_ / "one.safetensors", folder_ / "model.safetensors");
   expect_error(WEFT_INVALID_ARGUMENT,
-               {folder_.path(), "model.safetensors, model.safetensors.index.json", "of one"},
+               {folder_.path(), "model.safetensors, model.safetensors.index.json", "keep the one"},
                [&] { CheckpointReader{folder_.path()}; });
   expect_holds(folder_ / "model.safetensors", varied_entries());
+  fs::rename(folder_ / "model.safetensors.index.json", folder_ / "elsewhere");
+  expect_holds(folder_.path(), varied_entries());
+  fs::rename(folder_ / "elsewhere", folder_ / "model.safetensors.index.json");
+  fs::remove(folder_ / "model.safetensors");
+  expect_holds(folder_.path(), sharded_entries());
+}
+
+// A file that took the place of shards leaves their index where it was.
+TEST_F(Checkpoint, PassesOverAnIndexWhoseShardsAreGone) {
+  save(folder_.path(), sharded_entries(), kSharded);
+  save(folder_ / "one.safetensors", varied_entries());
+  fs::rename(folder_ / "one.safetensors", folder_ / "model.safetensors");
+  fs::remove(folder_ / "model-00002-of-00003.safetensors");
+  expect_holds(folder_.path(), varied_entries());
+  write_file(folder_ / "model.safetensors.index.json", "{");
+  expect_error(WEFT_DATA_LOSS, {"model.safetensors.index.json", "not valid JSON"},
+               [&] { CheckpointReader{folder_.path()}; });
+}
+
+TEST_F(Checkpoint, SaysThatAFileIsAGitLfsPointer) {
+  const char* const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n";
+  const auto expect_said = [&](const std::string& name, const std::string& opened) {
+    expect_error(WEFT_DATA_LOSS, {folder_ / name, "Git LFS pointer", "git lfs pull"},
+                 [&] { CheckpointReader{opened}; });
+  };
+  for (const char* name :
+       {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "x.pt"}) {
+    write_file(folder_ / name, pointer);
+    EXPECT_TRUE(recognises(folder_ / name)) << name;
+    expect_said(name, folder_ / name);
+    if (std::string(name) != "x.pt") expect_said(name, folder_.path());
+    fs::remove(folder_ / name);
+  }
+  save(folder_.path(), sharded_entries(), kSharded);
+  write_file(folder_ / "model-00002-of-00003.safetensors", pointer);
+  expect_said("model-00002-of-00003.safetensors", folder_.path());
 }
 
 TEST_F(Checkpoint, PrefersSafetensorsAndThePlainName) {

@@ -38,7 +38,15 @@ assert zipfile.ZipFile(folder + "/weft.bin").testzip() is None
 
 save_file(one, folder + "/python.safetensors", metadata={"format": "pt"})
 torch.save(one, folder + "/python.bin")
+
+
+torch.save(one, folder + "/old.bin", _use_new_zipfile_serialization=False)
+torch.save(one, folder + "/old.pth", _use_new_zipfile_serialization=False, pickle_protocol=4)
 )";
+
+// What the message about a file of old PyTorch advises.
+constexpr const char* kConvert =
+    R"(torch.save(torch.load(path, map_location="cpu", weights_only=True), path))";
 
 TEST(Python, ReadsWhatIsWrittenAndWritesTheSame) {
   WEFT_NEEDS_ORACLE();
@@ -46,12 +54,21 @@ TEST(Python, ReadsWhatIsWrittenAndWritesTheSame) {
   save(folder / "one", varied_entries());
   save(folder / "sharded", varied_entries(), {.shard = true, .size_per_shard = 1});
   save(folder / "weft.bin", varied_entries());
-  write_file(folder / "script.py", kScript);
-  const std::string command =
-      "'" + weft::test::oracle_python() + "' '" + (folder / "script.py") + "' '" + folder.path() + "' 2>&1";
-  ASSERT_EQ(std::system(command.c_str()), 0);
+  const auto run = [&](const std::string& script) {
+    write_file(folder / "script.py", script);
+    const std::string command =
+        "'" + weft::test::oracle_python() + "' '" + (folder / "script.py") + "' '" + folder.path() + "' 2>&1";
+    ASSERT_EQ(std::system(command.c_str()), 0);
+  };
+  run(kScript);
   EXPECT_EQ(read_file(folder / "one/model.safetensors"), read_file(folder / "python.safetensors"));
   expect_holds(folder / "python.bin", varied_entries());
+
+  for (const char* name : {"old.bin", "old.pth"})
+    expect_error(WEFT_UNIMPLEMENTED, {name, "before PyTorch 1.6", kConvert},
+                 [&] { CheckpointReader{folder / name}; });
+  run("import sys, torch\npath = sys.argv[1] + '/old.bin'\n" + std::string(kConvert));
+  expect_holds(folder / "old.bin", varied_entries());
 }
 
 }  // namespace

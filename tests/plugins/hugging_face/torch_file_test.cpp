@@ -271,7 +271,10 @@ TEST_F(TorchFile, RefusesCompressedRecords) {
 }
 
 TEST_F(TorchFile, RefusesOtherArchivesAndOldFormats) {
-  expect_refused(WEFT_DATA_LOSS, {"before PyTorch 1.6"}, "\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.");
+  const std::string magic = "\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", frame = "\x95\x0d" + std::string(7, '\0');
+  for (const std::string& before : {std::string("\x80\x02"), "\x80\x04" + frame})
+    expect_refused(WEFT_UNIMPLEMENTED, {"before PyTorch 1.6", "torch.save(torch.load(path"}, before + magic);
+  expect_refused(WEFT_DATA_LOSS, {"no file of weights"}, "\x80\x02}.");
   expect_refused(WEFT_UNIMPLEMENTED, {"byte order \"big\""}, archive(state_dict("a", kTensor), "", "big"));
   const FileLayout layout = plan_zip({{"mimetype", "text"}});
   std::string bytes(layout.size, '\0');
