@@ -84,8 +84,7 @@ double word_error_rate(const Settings& arguments, Opened& opened) {
     fail(WEFT_INVALID_ARGUMENT,
          "--word-error-rate compares texts, and there is no tokenizer in the folder of the model: give "
          "--tokenizer");
-  GenerationOptions options = GenerationOptions::load(arguments.text("model"));
-  options.greedy = true;
+  const GenerationOptions options = GenerationOptions::load(arguments.text("model"), /*greedy=*/true);
   const WordErrors errors =
       count_word_errors(opened.job, *opened.dataset, *tokenizer, options, arguments.integer("batch_size"));
   if (errors.words == 0)
@@ -150,8 +149,23 @@ std::string dump_lines(const std::vector<json>& lines) {
   return text;
 }
 
-// Prints what was measured, and writes it to --metrics. Collective.
-void report(const json& result, const Settings& arguments, const World& world, const ResultFile& metrics) {
+// Throws on every rank if a loss is not a number or infinite. Collective.
+void require_finite(const std::vector<json>& lines, const std::string& data, const World& world) {
+  on_every_rank(world.communicator(), [&] {
+    for (const json& line : lines) {
+      const double loss = line.value("loss", 0.0);
+      if (std::isfinite(loss)) continue;
+      fail(
+          WEFT_DATA_LOSS,
+          "{}: the loss is {}: the model's weights or the samples are not finite, or its precision overflows",
+          line.contains("file") ? fmt::format("{}: {}", data, line["file"].get<std::string>()) : data, loss);
+    }
+  });
+}
+
+// Prints what was measured, and writes it to --metrics. Throws if the loss is not finite. Collective.
+void report(const json& result, const Settings& arguments, const Opened& opened, const ResultFile& metrics) {
+  const World& world = opened.booster.world();
   world.block_all();
   if (world.is_master()) {
     // First to stdout: a full disk must not lose what was computed.
@@ -159,6 +173,7 @@ void report(const json& result, const Settings& arguments, const World& world, c
     std::fflush(stdout);
   }
   metrics.write([&] { return dump_lines({result}); });
+  require_finite({result}, opened.dataset->name(), world);
 }
 
 // Prints the loss of each document and of all together.
@@ -182,6 +197,7 @@ void evaluate_documents(const Settings& arguments, const BoosterOptions& options
     std::fflush(stdout);
   }
   metrics.write([&] { return dump_lines(lines); });
+  require_finite(lines, documents->name(), world);
 }
 
 // Returns the text of --predictions: the answer to each question, by its id, as SQuAD's script reads it.
@@ -237,7 +253,7 @@ void evaluate_questions(const Settings& arguments, const std::string& device, Mo
     answers = search.texts();
     add_scores(samples->questions(), answers, result);
   }
-  report(result, arguments, world, metrics);
+  report(result, arguments, opened, metrics);
   predictions.write([&] { return predictions_text(samples->questions(), answers); });
 }
 
@@ -281,7 +297,7 @@ int evaluate(const Settings& arguments) {
          opened.dataset->name());
   json result = result_of(total, opened.job.model.shared().bindings(), opened.dataset->size());
   if (arguments.flag("word_error_rate")) result["word_error_rate"] = word_error_rate(arguments, opened);
-  report(result, arguments, world, metrics);
+  report(result, arguments, opened, metrics);
   return 0;
 }
 

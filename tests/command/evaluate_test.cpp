@@ -75,6 +75,25 @@ TEST_F(Evaluate, PrintsTheResultBeforeItReplacesTheFile) {
   }
 }
 
+// The result is there to be read, but a script must not take it for one.
+TEST_F(Evaluate, FailsWhereTheLossIsNoNumber) {
+  RawTensors tensors = read_safetensors(in("out/model.safetensors"));
+  std::vector<float> values = float_values(tensors.at("transformer.ln_f.bias"));
+  for (const float value : {std::nanf(""), HUGE_VALF}) {
+    values[3] = value;
+    tensors["transformer.ln_f.bias"] = float_tensor({12}, values);
+    folder_.file("out/model.safetensors", safetensors_bytes(tensors));
+    for (const Words& more : {Words{}, Words{"-n", "2"}, Words{"--by-document"}}) {
+      const Output output =
+          weft_command(Words{"evaluate", "--model", in("out"), "--data", data_, "--json"} + more);
+      EXPECT_EQ(output.exit_code, 1) << testing::PrintToString(more);
+      EXPECT_THAT(output.out, testing::HasSubstr("\"loss\":null"));
+      EXPECT_THAT(output.error, testing::AllOf(testing::HasSubstr(data_), testing::HasSubstr("the loss is "),
+                                               testing::HasSubstr("not finite")));
+    }
+  }
+}
+
 // Weights that lack something would be a loss of random values.
 TEST_F(Evaluate, RefusesAModelWithoutSomeOfItsWeights) {
   RawTensors tensors = read_safetensors(in("out/model.safetensors"));
