@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <vector>
 
@@ -45,6 +46,34 @@ TEST(Linear, LayoutsAgree) {
   const at::Tensor expected = at::matmul(x, weight) + bias;
   EXPECT_TRUE(is_near(in_out(x), expected, kKernelFp64));
   EXPECT_TRUE(is_near(out_in(x), expected, kKernelFp64));
+}
+
+// Takes a part into the graph, but has no gradient for it, as a loss that does not use it.
+class WithoutPart : public torch::autograd::Function<WithoutPart> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor&, const at::Tensor& rest) {
+    return rest.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {at::Tensor(), gradients[0]};
+  }
+};
+
+// On every machine: a strategy tells from it which parameters are not used.
+TEST(Linear, HasNoGradientWhereNoLossReachesIt) {
+  for (const auto layout : {nn::Linear::Layout::kOutIn, nn::Linear::Layout::kInOut}) {
+    const at::Tensor weight = at::randn({4, 4}), bias = at::randn({4});
+    const nn::Linear layer(weight.set_requires_grad(true), bias.set_requires_grad(true), layout);
+    const at::Tensor x = at::randn({2, 3, 4}).requires_grad_(true),
+                     rest = at::randn({2}).requires_grad_(true);
+    at::Tensor part = layer(x);
+    for (const char* name : {"gelu", "gelu_new"}) part = nn::activation(name)(part);
+    part = nn::Dropout(0.5)(part);
+    WithoutPart::apply(part, rest).sum().backward();
+    EXPECT_TRUE(rest.grad().defined());
+    for (const at::Tensor& of_part : {weight, bias, x}) EXPECT_FALSE(of_part.grad().defined());
+  }
 }
 
 // Also if one result is not used, and if the first weight is frozen.

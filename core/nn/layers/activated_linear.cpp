@@ -27,11 +27,14 @@ class GeluOfLinear : public torch::autograd::Function<GeluOfLinear> {
     context->save_for_backward({x, w, inner});
     context->saved_data["layout"] = static_cast<int64_t>(layout);
     context->saved_data["kind"] = static_cast<int64_t>(kind);
+    context->set_materialize_grads(false);
     return gelu(kind)(inner);
   }
 
   static variable_list backward(torch::autograd::AutogradContext* context, const variable_list& gradients) {
     require_first_order("gelu");
+    variable_list result(5);
+    if (!gradients[0].defined()) return result;
     const variable_list saved = context->get_saved_variables();
     const auto layout = static_cast<Linear::Layout>(context->saved_data["layout"].toInt());
     const at::Tensor& inner = saved[2];
@@ -39,7 +42,6 @@ class GeluOfLinear : public torch::autograd::Function<GeluOfLinear> {
     const auto [flat, db] = call<operators::GeluBackward>(rows(gradients[0].contiguous()), rows(inner),
                                                           context->saved_data["kind"].toInt());
     const at::Tensor dy = flat.view(inner.sizes());
-    variable_list result(5);
     if (context->needs_input_grad(0)) result[0] = linear_input_gradient(dy, saved[1], layout);
     if (context->needs_input_grad(1)) result[1] = linear_weight_gradient(dy, saved[0], layout);
     if (context->needs_input_grad(2)) result[2] = db;

@@ -59,10 +59,12 @@ class Gelu : public torch::autograd::Function<Gelu<kKind>> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x) {
     context->save_for_backward({x});
+    context->set_materialize_grads(false);
     return own_gelu<kKind>(x);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
+    if (!gradients[0].defined()) return {Tensor()};
     const Tensor x = context->get_saved_variables()[0];
     if (at::GradMode::is_enabled()) return {at::gelu_backward(gradients[0], x, name_of(kKind))};
     const Tensor dy = gradients[0].contiguous(), dx = at::empty_like(x);
@@ -96,11 +98,13 @@ class Gated : public torch::autograd::Function<Gated> {
                         int64_t kind) {
     context->save_for_backward({gate, up});
     context->saved_data["kind"] = kind;
+    context->set_materialize_grads(false);
     return call<operators::Gated>(gate, up, kind);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     require_first_order("gated MLP");
+    if (!gradients[0].defined()) return torch::autograd::variable_list(3);
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const auto [dgate, dup] = call<operators::GatedBackward>(gradients[0].contiguous(), saved[0], saved[1],
                                                              context->saved_data["kind"].toInt());

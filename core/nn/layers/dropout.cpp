@@ -36,12 +36,14 @@ class FusedDropout : public torch::autograd::Function<FusedDropout> {
     context->saved_data["kept"] = kept;
     context->saved_data["scale"] = scale;
     context->saved_data["adds"] = residual.has_value();
+    context->set_materialize_grads(false);
     return y;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const at::Tensor& dy = gradients[0];
+    if (!dy.defined()) return torch::autograd::variable_list(5);
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor& mask = saved[0];
     MaskSeed seed = {context->saved_data["seed"].toInt(), {}};

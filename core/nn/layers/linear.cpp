@@ -107,16 +107,18 @@ class OwnLinear : public torch::autograd::Function<OwnLinear> {
     context->save_for_backward({x, w});
     context->saved_data["layout"] = static_cast<int64_t>(layout);
     context->saved_data["biased"] = b.has_value();
+    context->set_materialize_grads(false);  // a layer that no loss reaches has no gradient, not zeros
     return own_product(x, w, b.value_or(at::Tensor()), layout);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     require_first_order("linear");
+    torch::autograd::variable_list result(4);
+    if (!gradients[0].defined()) return result;
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &w = saved[1];
     const auto layout = static_cast<Linear::Layout>(context->saved_data["layout"].toInt());
-    torch::autograd::variable_list result(4);
     if (context->needs_input_grad(0)) result[0] = linear_input_gradient(gradients[0], w, layout);
     if (context->needs_input_grad(1)) result[1] = linear_weight_gradient(gradients[0], x, layout);
     if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
