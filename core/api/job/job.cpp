@@ -39,7 +39,7 @@ double num_tokens(const Bindings& bindings, const Batch& batch) {
 // Says so the first time.
 StepResult step_without_labels(Job& job, Training& training, const Error& error) {
   training.postpone_check();
-  if (training.tells_no_label())
+  if (training.is_first_without_labels())
     training.bindings().world().print_on_master(
         fmt::format("{}; such a batch updates nothing. This is said once", error.what()));
   StepResult result;

@@ -54,11 +54,6 @@ std::shared_ptr<const AttributeValues> values_of(const StableOperation& operatio
   return std::make_shared<AttributeValues>(std::move(values));
 }
 
-std::shared_ptr<StableProduct> product_of(const StableOperation& operation, const Attributes& attributes,
-                                          std::vector<StableProduct::Slot> slots) {
-  return std::make_shared<StableProduct>(operation, values_of(operation, attributes), std::move(slots));
-}
-
 void add(const StableOperation& operation, nn::Layer& layer, const Attributes& attributes) {
   auto& linear = dynamic_cast<nn::Linear&>(layer);
   const size_t out = output_dim(linear.kind());
@@ -129,7 +124,8 @@ void cut(const StableOperation& operation, PlannedNode& node, const plan::CutReq
 void install(const StableOperation& operation, Site& site, const Attributes& attributes) {
   auto& linear = site.layer<nn::Linear>();
   if (operation.table.parameters == nullptr) {
-    site.set(linear.product, product_of(operation, attributes, {}));
+    site.set(linear.product, std::make_shared<StableProduct>(operation, values_of(operation, attributes),
+                                                             std::vector<StableProduct::Slot>()));
     return;
   }
   auto& product = dynamic_cast<StableProduct&>(*linear.product);
@@ -211,9 +207,10 @@ plan::Operation stable_operation(const weft_operation& table, std::string_view i
                                  const std::string& library) {
   static std::mutex mutex;
   static auto* const all = new std::deque<StableOperation>;  // never destroyed: layers refer to them
+  const StableOperation checked = {table, std::string(id), library};
+  check(checked);
   const std::lock_guard lock(mutex);
-  const StableOperation& own = all->emplace_back(StableOperation{table, std::string(id), library});
-  check(own);
+  const StableOperation& own = all->emplace_back(checked);
   plan::Operation operation;
   operation.id = id;
   operation.documentation = view(table.documentation);

@@ -88,15 +88,15 @@ class Training {
   // ends the training. Collective.
   void begin_check();
   bool is_checking() const { return check_.has_value(); }
-  // Puts a comparison that has begun off to the next step, because this one computes nothing.
+  // Postpones a comparison that has begun to the next step, because this step computes nothing.
   void postpone_check() {
     --steps_begun_;
     check_asked_ = check_.has_value();
     check_.reset();
     bindings_.set_checks_update(false);
   }
-  // Returns true in the first call, which says that a batch has no label.
-  bool tells_no_label() { return !std::exchange(told_no_label_, true); }
+  // Returns true the first time that it is called, which is for a batch without labels.
+  bool is_first_without_labels() { return !std::exchange(had_batch_without_labels_, true); }
   // Ends the comparison, if there is one. Call it before the update. Throws UnverifiedError on every rank for
   // what StepCheck finds, which ends the training. Collective.
   void finish_check();
@@ -124,7 +124,7 @@ class Training {
   int64_t steps_begun_ = 0;
   int64_t zeroings_of_last_backward_ = -1;  // as many as bindings().zeroings(): gradients are pending
   bool check_asked_ = false;
-  bool told_no_label_ = false;
+  bool had_batch_without_labels_ = false;
   std::optional<StepCheck> check_;  // of the step that is running
 };
 

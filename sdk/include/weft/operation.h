@@ -1,14 +1,14 @@
-/* Operations: what a linear layer computes in place of its product y = x W^T + b, by a forward and a backward
- * of the library's own. The engine makes the autograd node, keeps what backward needs, and gives the layer
- * the parameters that the operation adds. Factory "weft.factory.operation/1", tier stable. C++ authors derive
- * a class with weft/torch/operation.hpp. Operations of tier native have a table of their own.
+/* Operations that replace the matrix product of a linear layer, y = x W^T + b, by a forward and a backward of
+ * the library. The engine makes the autograd node, saves what backward needs, and registers the parameters
+ * that the operation adds to the layer. Factory "weft.factory.operation/1", tier stable. C++ authors derive a
+ * class with weft/torch/operation.hpp. Operations of tier native have a table of their own.
  *
- * Tensors: those of one call have one floating dtype and are on one device. Inputs are borrowed for the call
- * and must not be written. An output is an undefined tensor of the host's, in which the library stores a new
- * one, of its own memory. Rows are the leading dimensions of the input.
+ * Tensors: all tensors of one call have the same floating-point dtype and device. Inputs are borrowed for the
+ * call and must not be modified in place. Outputs are undefined tensors that belong to the host; the library
+ * assigns a newly allocated tensor to each, never an input or a view of one.
  *
- * A layer may be split over the tensor axis. Then each rank calls forward with the features that it has: the
- * rows of the weight of its output features, or the columns of its input features, and its parts of the added
+ * A layer may be sharded over the tensor axis. Then each rank calls forward with its own shard: the rows of
+ * the weight of its output features, or the columns of its input features, and its shards of the added
  * parameters. The host sums outputs and gradients over the ranks. */
 #ifndef WEFT_OPERATION_H
 #define WEFT_OPERATION_H

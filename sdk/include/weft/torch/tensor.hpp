@@ -22,7 +22,7 @@ inline namespace v0 {
 
 // A tensor of the plugin's.
 using Tensor = torch::stable::Tensor;
-// What a function returns for a tensor of the host's: a handle of the plugin's own to the same tensor.
+// Returned for tensors that the host owns: another handle to the same tensor.
 using TensorView = Tensor;
 
 // Convert tensors to and from the ABI. The handle borrows.
@@ -48,7 +48,7 @@ inline Tensor shaped(const Tensor& tensor, const int64_t* sizes, size_t num_dims
 
 // A tensor of the plugin's.
 using Tensor = at::Tensor;
-// What a function returns for a tensor of the host's: a reference to it.
+// Returned for tensors that the host owns: a reference to the tensor.
 using TensorView = const at::Tensor&;
 
 // Convert tensors to and from the ABI. The handle borrows.
