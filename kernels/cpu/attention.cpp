@@ -47,35 +47,66 @@ struct Head {
   ConstBias bias;
 };
 
-// Head `index` of all: of the first sample, then of the second, and so on.
+// The head `head` of the positions of a span.
 // An empty tensor has a null pointer, and no offset may be added to one.
-template <class All>
-All one(All all, int64_t heads, int64_t index) {
-  if (all.data != nullptr) all.data += index / heads * all.batch + index % heads * all.head;
+template <typename T>
+HeadsOf<T> one(HeadsOf<T> all, const AttentionSpan& span, int64_t head) {
+  if (all.data != nullptr) all.data += span.sample * all.batch + head * all.head + span.begin * all.position;
+  return all;
+}
+template <typename T>
+BiasOf<T> one(BiasOf<T> all, const AttentionSpan& span, int64_t head) {
+  if (all.data != nullptr)
+    all.data += span.sample * all.batch + head * all.head + span.begin * all.query + span.begin;
   return all;
 }
 
-// All operands of a call.
+// All operands of a call. Heads are counted from those of the first span on, then come those of the second.
 struct Operands {
   const AttentionShape& shape;
   const ConstHeads &q, &k, &v;
   const ConstBias& bias;
 
+  int64_t spans() const { return shape.num_spans > 0 ? shape.num_spans : shape.batch; }
   int64_t key_heads() const { return shape.heads / shape.shared; }
-  int64_t row() const { return padded(shape.keys); }
+  // The span of head `index` of `heads` in each.
+  AttentionSpan span(int64_t heads, int64_t index) const {
+    return shape.num_spans > 0 ? shape.spans[index / heads] : AttentionSpan{index / heads, 0, shape.keys};
+  }
+  // Most keys of a head.
+  int64_t most_keys() const {
+    int64_t most = shape.num_spans > 0 ? 0 : shape.keys;
+    for (int64_t i = 0; i < shape.num_spans; ++i) most = std::max(most, shape.spans[i].count);
+    return most;
+  }
   Head head(int64_t index) const {
-    const int64_t key = index / shape.shared;
-    return {shape.queries,
-            shape.keys,
+    const AttentionSpan at = span(shape.heads, index);
+    const int64_t own = index % shape.heads, key = own / shape.shared;
+    return {shape.num_spans > 0 ? at.count : shape.queries,
+            at.count,
             shape.size,
-            row(),
+            padded(at.count),
             shape.causal,
             shape.window,
             shape.scale,
-            one(q, shape.heads, index),
-            one(k, key_heads(), key),
-            one(v, key_heads(), key),
-            one(bias, shape.heads, index)};
+            one(q, at, own),
+            one(k, at, key),
+            one(v, at, key),
+            one(bias, at, own)};
+  }
+  template <class All>
+  All of_head(const All& all, int64_t index) const {
+    return one(all, span(shape.heads, index), index % shape.heads);
+  }
+  template <class All>
+  All of_key_head(const All& all, int64_t index) const {
+    return one(all, span(key_heads(), index), index % key_heads());
+  }
+  // Of its queries, in (B, H, T).
+  template <typename T>
+  T* of_queries(T* all, int64_t index) const {
+    const AttentionSpan at = span(shape.heads, index);
+    return all + (at.sample * shape.heads + index % shape.heads) * shape.queries + at.begin;
   }
 };
 
@@ -195,9 +226,10 @@ WEFT_INLINE float dot(const float* a, const float* b, int64_t size) {
 
 struct ForwardWork {
   float *keys, *values, *scores;  // (D, row), (S, D), (queries, row)
-  static int64_t size(const AttentionShape& shape) {
-    const int64_t row = padded(shape.keys);
-    return shape.size * row + shape.keys * shape.size + kQueries * row;
+  // Of heads of `size` values with at most `keys` keys.
+  static int64_t floats(int64_t size, int64_t keys) {
+    const int64_t row = padded(keys);
+    return size * row + keys * size + kQueries * row;
   }
 };
 
@@ -235,9 +267,9 @@ struct BackwardWork {
   float* key_rows;                // (S, D)
   float *key_sums, *value_sums;   // (row, D): their gradients
   float *probabilities, *slopes;  // (queries, row)
-  static int64_t size(const AttentionShape& shape) {
-    const int64_t row = padded(shape.keys);
-    return 2 * shape.size * row + shape.keys * shape.size + 2 * row * shape.size + 2 * kQueries * row;
+  static int64_t floats(int64_t size, int64_t keys) {
+    const int64_t row = padded(keys);
+    return 2 * size * row + keys * size + 2 * row * size + 2 * kQueries * row;
   }
 };
 
@@ -300,17 +332,18 @@ bool attention_takes(int64_t size) {
 void attention_forward(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k,
                        const ConstHeads& v, const ConstBias& bias, const Heads& out, float* log_sum_exp) {
   const Operands all = {shape, q, k, v, bias};
-  parallel_for(0, shape.batch * shape.heads, 1, [&](int64_t begin, int64_t end) {
-    Scratch scratch(ForwardWork::size(shape));
-    const ForwardWork work = {scratch.take(shape.size * all.row()), scratch.take(shape.keys * shape.size),
-                              scratch.take(kQueries * all.row())};
+  const int64_t keys = all.most_keys();
+  parallel_for(0, all.spans() * shape.heads, 1, [&](int64_t begin, int64_t end) {
+    Scratch scratch(ForwardWork::floats(shape.size, keys));
+    const ForwardWork work = {scratch.take(shape.size * padded(keys)), scratch.take(keys * shape.size),
+                              scratch.take(kQueries * padded(keys))};
     for (int64_t index = begin; index < end; ++index) {
       const Head head = all.head(index);
       if (index == begin || index % shape.shared == 0) {
         transpose_rows(head, head.k, work.keys);
         copy_rows(head, head.v, work.values);
       }
-      forward_head(head, work, one(out, shape.heads, index), log_sum_exp + index * shape.queries);
+      forward_head(head, work, all.of_head(out, index), all.of_queries(log_sum_exp, index));
     }
   });
 }
@@ -320,36 +353,35 @@ void attention_backward(const AttentionShape& shape, const ConstHeads& q, const 
                         const ConstHeads& out_gradient, const float* log_sum_exp,
                         const AttentionGradients& gradients) {
   const Operands all = {shape, q, k, v, bias};
-  const int64_t key_heads = all.key_heads();
-  // Samples that share a gradient of the bias are the work of one thread.
-  const int64_t together = gradients.bias.data != nullptr && gradients.bias.batch == 0 ? shape.batch : 1;
-  parallel_for(0, shape.batch / together * key_heads, 1, [&](int64_t begin, int64_t end) {
-    Scratch scratch(BackwardWork::size(shape));
-    const int64_t row = all.row();
+  const int64_t key_heads = all.key_heads(), keys = all.most_keys(), row = padded(keys);
+  // Spans that share a gradient of the bias are the work of one thread.
+  const int64_t together = gradients.bias.data != nullptr && gradients.bias.batch == 0 ? all.spans() : 1;
+  parallel_for(0, all.spans() / together * key_heads, 1, [&](int64_t begin, int64_t end) {
+    Scratch scratch(BackwardWork::floats(shape.size, keys));
     BackwardWork work;
     work.keys = scratch.take(shape.size * row);
     work.values = scratch.take(shape.size * row);
-    work.key_rows = scratch.take(shape.keys * shape.size);
+    work.key_rows = scratch.take(keys * shape.size);
     work.key_sums = scratch.take(row * shape.size);
     work.value_sums = scratch.take(row * shape.size);
     work.probabilities = scratch.take(kQueries * row);
     work.slopes = scratch.take(kQueries * row);
     for (int64_t task = begin * together; task < end * together; ++task) {
-      // Of one head all samples, then of the next; else heads in the order of memory.
+      // Of one head all spans, then of the next; else heads in the order of memory.
       const int64_t key = together == 1 ? task : task % together * key_heads + task / together;
       const Head first = all.head(key * shape.shared);
       transpose_rows(first, first.k, work.keys);
       transpose_rows(first, first.v, work.values);
       copy_rows(first, first.k, work.key_rows);
-      std::fill_n(work.key_sums, row * shape.size, 0.0f);
-      std::fill_n(work.value_sums, row * shape.size, 0.0f);
+      std::fill_n(work.key_sums, first.row * shape.size, 0.0f);
+      std::fill_n(work.value_sums, first.row * shape.size, 0.0f);
       for (int64_t index = key * shape.shared; index < (key + 1) * shape.shared; ++index) {
-        backward_head(all.head(index), work, one(out, shape.heads, index),
-                      one(out_gradient, shape.heads, index), log_sum_exp + index * shape.queries,
-                      one(gradients.q, shape.heads, index), one(gradients.bias, shape.heads, index));
+        backward_head(all.head(index), work, all.of_head(out, index), all.of_head(out_gradient, index),
+                      all.of_queries(log_sum_exp, index), all.of_head(gradients.q, index),
+                      all.of_head(gradients.bias, index));
       }
-      scatter_rows(first, work.key_sums, one(gradients.k, key_heads, key));
-      scatter_rows(first, work.value_sums, one(gradients.v, key_heads, key));
+      scatter_rows(first, work.key_sums, all.of_key_head(gradients.k, key));
+      scatter_rows(first, work.value_sums, all.of_key_head(gradients.v, key));
     }
   });
 }

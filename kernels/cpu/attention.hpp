@@ -7,12 +7,21 @@
 
 namespace weft::kernels {
 
+// Positions of a sample that attend to each other alone.
+struct AttentionSpan {
+  int64_t sample, begin, count;
+};
+
 struct AttentionShape {
   int64_t batch, heads, queries, keys, size;  // B, H, T, S, D; D is a multiple of 16
   bool causal;                                // query i attends to keys 0 ... i; then T is S
   float scale;                                // of the scores
   int64_t shared = 1;  // so many heads of q, one after the other, share one of k and v: grouped queries
   int64_t window = 0;  // if not 0 and causal, query i attends to i - window + 1 ... i
+  // If there are any, attention of each span by itself, in place of whole samples; then T is S. They do not
+  // overlap, and what lies in no span stays as it is.
+  const AttentionSpan* spans = nullptr;
+  int64_t num_spans = 0;
 };
 
 // (B, H, T, D), of k and v (B, H / shared, S, D), with the last dimension contiguous; the others this many

@@ -48,7 +48,9 @@ BertModel::BertModel(const Config& config, const BertConfig& bert, const Archite
           {.vocabulary = bert.vocab_size,
            .positions = bert.max_position_embeddings,
            .positions_key = "max_position_embeddings",
-           .token_types = bert.type_vocab_size}),
+           .token_types = bert.type_vocab_size,
+           .packs = true,
+           .positions_mark_documents = false}),
       bert_(bert) {
   const auto embeddings = base().register_module("embeddings", std::make_shared<Embeddings>(bert, dtype));
   auto prologue =

@@ -10,6 +10,7 @@
 #include "weft/nn/architecture.hpp"
 #include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/language_head.hpp"
+#include "weft/nn/masks.hpp"
 #include "weft/nn/stack_model.hpp"
 
 namespace weft::bloom {
@@ -23,7 +24,8 @@ std::shared_ptr<nn::LayerNorm> make_norm(const BloomConfig& config, at::ScalarTy
 class Attention : public nn::Attention {
  public:
   Attention(const BloomConfig& config, at::ScalarType dtype);
-  // Computes causal attention. x: (N, T, C) -> (N, T, C); padding: additive mask (N, 1, 1, T), or undefined.
+  // Computes causal attention. x: (N, T, C) -> (N, T, C); padding: additive mask (N, 1, 1, T), document
+  // begins, or undefined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& padding) const;
   std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
     return {{"num_heads", &num_heads}};
@@ -76,6 +78,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& padding)
   nn::AttentionOptions options;
   options.causal = true;
   if (is_training()) options.dropout = attention_dropout->probability;
+  if (nn::are_document_begins(padding)) options.documents = padding;
   const std::vector<at::Tensor> parts = (*query_key_value)(x).unflatten(-1, {num_heads, 3, -1}).unbind(3);
   return (*dense)(attend(parts[0], parts[1], parts[2], (*alibi)(x, padding), options));
 }
@@ -157,7 +160,7 @@ BloomModel::BloomModel(const Config& config, const BloomConfig& bloom, const Arc
     : TokenStackModel(
           config,
           {std::string(architecture.name), std::string(architecture.prefix), bloom.hidden_size, dtype},
-          {.vocabulary = bloom.vocab_size, .position_ids = false}),
+          {.vocabulary = bloom.vocab_size, .position_ids = false, .packs = true}),
       bloom_(bloom) {
   const auto words = base().register_module(
       "word_embeddings", std::make_shared<nn::Embedding>(bloom.vocab_size, bloom.hidden_size, dtype));

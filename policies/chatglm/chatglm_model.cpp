@@ -64,7 +64,7 @@ class Attention final : public nn::Attention {
  public:
   Attention(const ChatGlmConfig& config, std::shared_ptr<const nn::Rotary> rotary, at::ScalarType dtype);
   // x: (N, T, C) -> (N, T, C); `positions`: (1, T) or (N, T), or undefined for 0 ... T - 1; `mask`: (N, 1, T,
-  // T), or undefined for causal attention.
+  // T), or document begins or undefined for causal attention.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& mask) const;
   std::vector<std::pair<std::string_view, int64_t*>> attributes() override {
     return {{"num_heads", &num_heads}, {"num_key_value_heads", &num_key_value_heads}};
@@ -153,7 +153,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& position
                                  const at::Tensor& mask) const {
   const auto [q, k, v] = heads_of((*query_key_value)(x));
   nn::AttentionOptions options;
-  options.causal = !mask.defined();
+  options.causal = !mask.defined() || nn::are_document_begins(mask);
   if (is_training()) options.dropout = attention_dropout->probability;
   const at::Tensor own = positions_of(x, positions);
   return (*dense)(attend(rotated(q, own), rotated(k, own), v, mask, options));
@@ -243,7 +243,9 @@ ChatGlmModel::ChatGlmModel(const Config& config, const ChatGlmConfig& glm, const
           {.vocabulary = glm.padded_vocab_size,
            .positions = glm.seq_length,
            .positions_key = "seq_length",
-           .blocks_need_positions = true}),
+           .blocks_need_positions = true,
+           .packs = true,
+           .positions_mark_documents = false}),
       glm_(glm) {
   const auto words =
       nn::submodule(base(), "embedding")
@@ -270,7 +272,7 @@ ChatGlmModel::ChatGlmModel(const Config& config, const ChatGlmConfig& glm, const
 // every position.
 void ChatGlmModel::add_fields(const nn::BatchFields&, State& state) const {
   const at::Tensor padding = nn::find_or_undefined(state, nn::kAttentionMask);  // (N, 1, 1, T)
-  if (!padding.defined()) return;
+  if (!padding.defined() || nn::are_document_begins(padding)) return;
   const at::Tensor tokens = padding.eq(0);
   const at::Tensor earlier = at::ones({padding.size(-1), padding.size(-1)}, tokens.options()).tril();
   const at::Tensor allowed = tokens.logical_and(earlier).logical_or(tokens.logical_not().transpose(-1, -2));

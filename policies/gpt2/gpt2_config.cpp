@@ -49,7 +49,6 @@ Gpt2Config Gpt2Config::read(const Config& config) {
   gpt2.scale_attn_by_inverse_layer_idx = config.flag("scale_attn_by_inverse_layer_idx", false);
   gpt2.reorder_and_upcast_attn = config.flag("reorder_and_upcast_attn", false);
   gpt2.tie_word_embeddings = config.flag("tie_word_embeddings", true);
-  gpt2.use_cache = config.flag("use_cache", true);
   gpt2.pad_token_id = nn::padding_token(config);
   gpt2.labels = nn::read_labels(config);
   gpt2.summary = read_summary(config);

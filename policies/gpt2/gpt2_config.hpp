@@ -38,7 +38,6 @@ struct Gpt2Config {
   bool scale_attn_by_inverse_layer_idx = false;
   bool reorder_and_upcast_attn = false;
   bool tie_word_embeddings = true;
-  bool use_cache = true;
   std::optional<int64_t> pad_token_id;
   nn::Labels labels;
   SummaryConfig summary;

@@ -166,7 +166,7 @@ Gpt2Model::Gpt2Model(const Config& config, const Gpt2Config& gpt2, const Archite
                        .positions = gpt2.n_positions,
                        .positions_key = "n_positions",
                        .token_types = gpt2.vocab_size,
-                       .packs = !gpt2.use_cache}),
+                       .packs = true}),
       gpt2_(gpt2) {
   std::unique_ptr<nn::Unit> prologue = make_prologue(gpt2.vocab_size, gpt2.n_positions, gpt2.embd_pdrop);
   std::vector<std::unique_ptr<nn::Unit>> blocks = nn::make_blocks(

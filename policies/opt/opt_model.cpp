@@ -155,14 +155,16 @@ class OptModel final : public nn::TokenStackModel {
   std::shared_ptr<nn::Embedding> embed_tokens_;
 };
 
-// Sequences are never packed: position_ids choose rows of embed_positions and change no mask.
+// As in Hugging Face position_ids choose rows of embed_positions and mark no documents.
 OptModel::OptModel(const Config& config, const OptConfig& opt, const Architecture& architecture,
                    at::ScalarType dtype)
     : TokenStackModel(
           config, {std::string(architecture.name), std::string(architecture.prefix), opt.hidden_size, dtype},
           {.vocabulary = opt.vocab_size,
            .positions = opt.max_position_embeddings,
-           .positions_key = "max_position_embeddings"}),
+           .positions_key = "max_position_embeddings",
+           .packs = true,
+           .positions_mark_documents = false}),
       opt_(opt) {
   torch::nn::Module& decoder = nn::submodule(base(), "decoder");
   std::unique_ptr<nn::Unit> prologue = make_prologue(decoder);

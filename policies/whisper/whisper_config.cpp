@@ -90,7 +90,6 @@ WhisperConfig WhisperConfig::read(const Config& config, bool has_decoder) {
       heads(config, "decoder_attention_heads", {}, whisper.decoder_attention_heads, whisper.d_model);
   whisper.decoder_ffn_dim = nn::positive(config, "decoder_ffn_dim", whisper.decoder_ffn_dim);
   whisper.max_target_positions = nn::positive(config, "max_target_positions", whisper.max_target_positions);
-  whisper.use_cache = config.flag("use_cache", whisper.use_cache);
   whisper.tie_word_embeddings = config.flag("tie_word_embeddings", whisper.tie_word_embeddings);
   whisper.decoder_start_token_id = nn::optional_token_id(config, "decoder_start_token_id",
                                                          whisper.decoder_start_token_id, whisper.vocab_size);

@@ -29,7 +29,6 @@ struct WhisperConfig {
   double attention_dropout = 0;
   double activation_dropout = 0;
   double init_std = 0.02;
-  bool use_cache = true;
   bool tie_word_embeddings = true;
   std::optional<int64_t> decoder_start_token_id = 50257;  // empty if config.json has null
   std::optional<int64_t> pad_token_id = 50256;            // empty if config.json has null

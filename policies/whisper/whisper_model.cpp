@@ -155,7 +155,7 @@ WhisperModel::WhisperModel(const Config& config, const WhisperConfig& whisper,
   auto tokens = std::make_unique<nn::TokenInputs>(nn::TokenOptions{.vocabulary = whisper.vocab_size,
                                                                    .positions = whisper.max_target_positions,
                                                                    .positions_key = "max_target_positions",
-                                                                   .packs = !whisper.use_cache,
+                                                                   .packs = true,
                                                                    .decoder = true,
                                                                    .dtype = dtype});
   assemble(make_prologue(), std::move(spectra), encoder_units(), std::move(tokens), decoder_units(),

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 // Without dropout, whose numbers depend on the ranks; attention stays inside documents.
 constexpr const char* kConfig = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
-    "vocab_size": 8, "n_embd": 12, "n_layer": 1, "n_head": 2, "n_positions": 16, "use_cache": false,
+    "vocab_size": 8, "n_embd": 12, "n_layer": 1, "n_head": 2, "n_positions": 16,
     "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0})";
 constexpr const char* kTokenizer = R"({"version": "1.0", "truncation": null, "padding": null,
     "added_tokens": [{"id": 0, "content": "<eos>", "single_word": false, "lstrip": false, "rstrip": false,
@@ -188,6 +188,118 @@ TEST_F(TextData, HasTheLossOfTransformersForAnEncoderAndADecoder) {
       EXPECT_NEAR(found.at("loss").get<double>(), expected.at(folder).at("loss").get<double>(), 1e-5)
           << folder;
     }
+}
+
+// Attention stays inside a document, also with the "use_cache": true of this model.
+TEST_F(TextData, HasTheLossOfTransformersForPackedDocuments) {
+  fs::copy(WEFT_TRAIN_TESTS "/packed_documents", in("packed"));
+  const auto evaluate = [&](const Words& more) {
+    return nlohmann::json::parse(
+        expect_success(Words{"evaluate", "--model", in("packed"), "--data", in("packed/documents.jsonl"),
+                             "--sequence-length", "67", "--json"} +
+                       more)
+            .out);
+  };
+  const nlohmann::json found = evaluate({}), across = evaluate({"--attention", "sample"});
+  EXPECT_EQ(found.at("labels"), 63);
+  EXPECT_NEAR(found.at("loss").get<double>(), 6.008497, 1e-5);
+  EXPECT_EQ(across.at("labels"), 63);
+  EXPECT_GT(std::abs(across.at("loss").get<double>() - 6.008497), 1e-3);
+  WEFT_NEEDS_ORACLE();
+  const std::string command = oracle_python() + " " WEFT_TRAIN_TESTS "/packed_documents.py " + in("packed") +
+                              " " + in("expected.json");
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  std::ifstream file(in("expected.json"));
+  const auto expected = nlohmann::json::parse(file);
+  EXPECT_EQ(found.at("labels"), expected.at("labels"));
+  EXPECT_NEAR(found.at("loss").get<double>(), expected.at("loss").get<double>(), 1e-5);
+}
+
+// On tensor-parallel ranks as well, of which each drops other weights.
+TEST_F(TextData, DropsTheSameWeightsOfPackedDocumentsInARecomputation) {
+  std::string config = kConfig;
+  config.replace(config.find("\"attn_pdrop\": 0.0"), 17, "\"attn_pdrop\": 0.4");
+  folder_.file("gpt2.json", config);
+  for (const Words& how :
+       {Words{"--strategy", "none"}, Words{"--strategy", "hybrid_parallel", "-o", "tp_size=2", "-n", "2"}}) {
+    const auto trained = [&](const Words& more) {
+      expect_success(train_text(how + more + Words{"--steps", "3", "--metrics", in("m")}));
+      return losses("m");
+    };
+    const std::vector<double> expected = trained({});
+    EXPECT_EQ(trained({"--recompute", "all"}), expected);
+    EXPECT_NE(trained({"--attention", "sample"}), expected);
+  }
+}
+
+TEST_F(TextData, RefusesAttentionWhereSamplesAreNoPackedDocuments) {
+  for (const char* packing : {"none", "stream"})
+    EXPECT_TRUE(refuses(train_text({"--attention", "document", "--packing", packing}), 1,
+                        {"--attention", "--packing documents"}));
+  EXPECT_TRUE(refuses(train_text({"--attention", "documents"}), 1, {"did you mean \"document\""}));
+  const std::string tokens = folder_.file("tokens.bin", std::string(80, '\0'));
+  EXPECT_TRUE(refuses({"train", "--model", config_, "--data", tokens, "--attention", "sample"}, 1,
+                      {"--attention is for text"}));
+  const std::string t5 = folder_.file("t5.json", R"({"model_type": "t5", "vocab_size": 8, "d_model": 12,
+      "architectures": ["T5ForConditionalGeneration"], "d_kv": 6, "d_ff": 8, "num_layers": 1, "num_heads": 2,
+      "pad_token_id": 0, "decoder_start_token_id": 0})");
+  const Words t5_text = {"train",     "--model",           t5,  "--tokenizer", in("words"), "--data",
+                         in("texts"), "--sequence-length", "8", "--steps",     "1"};
+  EXPECT_TRUE(refuses(t5_text + Words{"--attention", "document"}, 1,
+                      {"T5ForConditionalGeneration", "--packing none"}));
+  EXPECT_THAT(expect_success(t5_text).error, testing::HasSubstr("--packing none"));
+}
+
+// A training state without "attention" is of a Weft in which attention reached the documents before, unless
+// the configuration said that no cache is used.
+TEST_F(TextData, ResumesWithTheAttentionThatItsTrainingBeganWith) {
+  const auto state_of = [&](const char* folder) {
+    std::ifstream file(in(folder) + "/training_state/state.json");
+    return nlohmann::json::parse(file);
+  };
+  const auto of_version_before = [&](const char* folder) {
+    nlohmann::json state = state_of(folder);
+    state.at("data").erase("attention");
+    folder_.file(std::string(folder) + "/training_state/state.json", state.dump());
+  };
+  const auto train = [&](const Words& more) {
+    const Output output =
+        expect_success(train_text(more + Words{"--strategy", "none", "--metrics", in("m")}));
+    return std::pair(output.error, losses("m"));
+  };
+  const std::vector<double> across = train({"--steps", "6", "--attention", "sample"}).second,
+                            inside = train({"--steps", "6"}).second;
+  ASSERT_EQ(across.size(), 6u);
+  EXPECT_GT(std::abs(across[5] - inside[5]), 1e-4);
+  train({"--steps", "3", "--attention", "sample", "--output", in("old")});
+  train({"--steps", "3", "--output", in("new")});
+  EXPECT_EQ(state_of("old").at("data").at("attention"), "sample");
+  EXPECT_EQ(state_of("new").at("data").at("attention"), "document");
+  std::ifstream job(in("old/training_state/job.yaml"));
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(job), {}),
+              testing::HasSubstr("attention: \"sample\""));
+
+  const Words go_on = {"--steps", "6", "--resume"};
+  const auto expect_last = [](const std::vector<double>& found, const std::vector<double>& expected) {
+    ASSERT_EQ(found.size(), 6u);
+    EXPECT_NEAR(found[5], expected[5], 1e-6 * expected[5]);
+  };
+  expect_last(train(go_on + Words{in("new")}).second, inside);
+  expect_last(train(go_on + Words{in("old")}).second, across);
+  of_version_before("old");
+  const auto [said, resumed] = train(go_on + Words{in("old"), "--output", in("newer")});
+  expect_last(resumed, across);
+  EXPECT_THAT(said, testing::HasSubstr("--attention document"));
+  EXPECT_EQ(state_of("newer").at("data").at("attention"), "sample");
+  EXPECT_GT(std::abs(train(go_on + Words{in("old"), "--attention", "document"}).second[5] - across[5]), 1e-5);
+
+  folder_.file("gpt2.json", std::string(kConfig).replace(std::string(kConfig).find("\"embd_pdrop"), 0,
+                                                         "\"use_cache\": false, "));
+  train({"--steps", "3", "--output", in("apart")});
+  of_version_before("apart");
+  const auto [silent, same] = train(go_on + Words{in("apart")});
+  expect_last(same, inside);
+  EXPECT_THAT(silent, testing::Not(testing::HasSubstr("--attention")));
 }
 
 }  // namespace

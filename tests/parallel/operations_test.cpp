@@ -264,6 +264,47 @@ WEFT_RANKS_TEST(RingAttention, SeesNothingBeforeAWindowOfPadding, 2, 3) {
                WEFT_INVALID_ARGUMENT, "the window is -1");
 }
 
+// Documents begin and end within the segments of ranks and across them; one row is a single document.
+WEFT_RANKS_TEST(RingAttention, StaysInsideDocuments, 2, 3) {
+  constexpr int64_t kPositions = 23;
+  nn::ForwardContext context({nn::Sequence{"", kPositions, 2, {}}}, 1);
+  const nn::RunningUnit unit(context, 0);
+  at::Tensor starts = at::zeros({2, kPositions}, at::kBool);
+  for (const int64_t begin : {2, 3, 17}) starts[0][begin].fill_(true);
+  const Tensor begins = nn::document_begins(starts, 2);
+  at::manual_seed(5);
+  const auto leaf = [&](int64_t heads) {
+    return at::randn({2, kPositions, heads, 16}, at::kDouble).requires_grad_(true);
+  };
+  const std::vector<Tensor> in = {leaf(4), leaf(2), leaf(2)};
+  const Tensor bias = at::randn({2, 4, 1, kPositions}, at::kDouble),
+               up = at::randn({2, kPositions, 64}, at::kDouble);
+  for (const Segments::Order order : {Segments::Order::kInOrder, Segments::Order::kZigzag}) {
+    const auto stream = parallel::stream_maker("ring_attn")({.along = world.communicator(), .order = order});
+    const auto operation = stream->attention(stream);
+    for (nn::AttentionOptions options : {nn::AttentionOptions{.causal = true},
+                                         {.causal = true, .window = 4},
+                                         {.causal = true, .soft_cap = 2},
+                                         {}}) {
+      options.documents = begins;
+      const Tensor whole = nn::self_attention(in[0], in[1], in[2], bias, options);
+      const Tensor part =
+          operation->forward(stream->own(in[0]), stream->own(in[1]), stream->own(in[2]), bias, options);
+      EXPECT_TRUE(is_near(stream->positions().gathered(part, kPositions), whole.detach(), 1e-12));
+      const auto expected = torch::autograd::grad({(whole * up).sum()}, in),
+                 found = torch::autograd::grad({(part * stream->own(up)).sum()}, in);
+      for (size_t i = 0; i < in.size(); ++i)
+        EXPECT_TRUE(is_near(stream->own(found[i]), stream->own(expected[i]), 1e-11)) << i;
+    }
+  }
+  const Tensor learned = at::randn({1, 4, 1, kPositions}, at::kDouble).requires_grad_(true);
+  const auto stream = parallel::stream_maker("ring_attn")({.along = world.communicator()});
+  const auto own = [&](size_t i) { return stream->own(in[i]); };
+  EXPECT_ERROR(stream->attention(stream)->forward(own(0), own(1), own(2), learned,
+                                                  {.causal = true, .documents = begins}),
+               WEFT_UNIMPLEMENTED, "learned bias");
+}
+
 // Attention to two blocks of keys, merged, must equal attention to all keys, and so must the gradients. With
 // dropout, gradients are also compared with finite differences.
 TEST(AttentionBlock, PartsMergeToTheWhole) {

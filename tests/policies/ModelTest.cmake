@@ -13,7 +13,8 @@ function(weft_add_model_test family)
     list(APPEND libraries weft_core_plans)
   endif()
   weft_add_rank_test(NAME ${family}_model LABELS parity
-    SOURCES ${arg_SOURCES} ${shared}/oracle.cpp ${shared}/parity_test.cpp ${shared}/noise_test.cpp LIBRARIES ${libraries})
+    SOURCES ${arg_SOURCES} ${shared}/oracle.cpp ${shared}/packed_documents_test.cpp ${shared}/parity_test.cpp ${shared}/noise_test.cpp
+    LIBRARIES ${libraries})
   get_target_property(classes weft_plugin_${family}_model WEFT_PROVIDES)
   list(JOIN classes " " classes)
   target_compile_definitions(${family}_model PRIVATE

@@ -53,6 +53,19 @@ Trial padded_trial(Trial trial) {
   return trial;
 }
 
+Trial packed_trial(Trial trial) {
+  trial.batch = [before = trial.batch](int64_t step) {
+    Batch batch = before(step);
+    batch.erase("attention_mask");
+    const at::Tensor positions = at::arange(7), ids = at::empty({batch.samples(), 7}, at::kLong);
+    for (int64_t row = 0; row < batch.samples(); ++row)
+      ids[row].copy_(positions.gt(row % 6).to(at::kLong) + positions.gt((row + 2) % 6));
+    batch.set("document_ids", ids);
+    return batch;
+  };
+  return trial;
+}
+
 Trial base_trial(Trial trial) {
   trial.batch = [](int64_t step) { return Batch{{"input_ids", gpt2_batch(4, step + 2).at("input_ids")}}; };
   return trial;

@@ -22,6 +22,9 @@ Batch padded(const std::string& architecture, Batch batch);
 
 // Returns the trial with rows of 3 to 7 tokens and padding on either side. Other tokens stay as they are.
 Trial padded_trial(Trial trial);
+// Returns the trial with rows of up to three documents, which do not attend to each other, and without a
+// mask.
+Trial packed_trial(Trial trial);
 // Returns the trial of a base model with ids alone, because it takes no labels.
 Trial base_trial(Trial trial);
 // Returns the trial with a batch of 3 samples.

@@ -38,6 +38,22 @@ TEST_P(Classes, HaveTheGradientsOfOneRankUnlessTheirPlansAreRefused) {
 INSTANTIATE_TEST_SUITE_P(OnRanks, Classes, testing::Values(2, 3, 4),
                          [](const auto& info) { return std::to_string(info.param); });
 
+TEST(PackedDocuments, HaveTheGradientsOfOneRankInEverySequenceModeAndInStages) {
+  std::vector<Case> all;
+  for (const TinyTrial& tiny : family_trials().packed) {
+    const auto add = [&](JobOptions options) {
+      options.precision = "fp64";
+      options.recompute = all.size() % 2 == 0 ? "off" : "all";
+      all.push_back({std::move(options), tiny.trial("fp64"), tiny.name});
+    };
+    add({.strategy = "hybrid_parallel", .options = R"({"tp_size": 2})"});
+    add({.strategy = "hybrid_parallel", .options = R"({"pp_size": 2, "num_microbatches": 3})"});
+    for (const Split& split : kSplits)
+      if (split.ranks == 2) add(laid_out(split));
+  }
+  if (!all.empty()) expect_gradients_unless_refused(all, 2);
+}
+
 // In as many model chunks as two stages can have, so that nearly every field of every State passes a boundary
 // as each mode splits it.
 TEST(SplitSequences, HaveTheGradientsOfOneRankInStagesOfOneUnit) {

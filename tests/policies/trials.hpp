@@ -27,6 +27,8 @@ struct FamilyTrials {
   // Base models and batches without labels, trained in the same ways in fp64 under a criterion of all
   // outputs.
   std::vector<TinyTrial> bases;
+  // Models with rows of several documents, also trained in every sequence mode and in stages.
+  std::vector<TinyTrial> packed = {};
   // Models whose plans get mistakes.
   std::vector<TinyTrial> plans;
   // Models with dropout, whose layers follow the flags that choose their form.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct SampleOptions {
   Part part = Part::kAll;
   int64_t seed = 1024;
   bool labels = true, positions = false;
+  std::optional<PackedAttention> attention;
   int64_t padding = 0;  // the id
   bool pads_left = false;
   // Whether, with Packing::kNone, each sample of a document begins with the last token of the one before, so

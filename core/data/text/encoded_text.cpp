@@ -107,6 +107,7 @@ SampleOptions sample_options(const TextEncoder& encoder, const TextOptions& opti
           .seed = options.seed,
           .labels = options.labels,
           .positions = options.positions,
+          .attention = options.attention,
           .padding = encoder.padding,
           .pads_left = encoder.pads_left};
 }

@@ -126,6 +126,7 @@ Batch TextSamples::get(const std::vector<int64_t>& indices) const {
   const at::Tensor labels = at::full({count, length}, nn::kIgnored, at::kLong);
   const at::Tensor positions = has_positions ? at::zeros({count, length}, at::kLong) : at::Tensor();
   const at::Tensor mask = masks ? at::zeros({count, length}, at::kLong) : at::Tensor();
+  const at::Tensor documents = has_documents() ? at::zeros({count, length}, at::kLong) : at::Tensor();
   const auto row_of = [&](const at::Tensor& tensor, int64_t row) {
     return tensor.defined() ? tensor.mutable_data_ptr<int64_t>() + row * length : nullptr;
   };
@@ -133,7 +134,8 @@ Batch TextSamples::get(const std::vector<int64_t>& indices) const {
     const int64_t index = indices[static_cast<size_t>(i)];
     if (index < 0 || index >= size_)
       fail(WEFT_OUT_OF_RANGE, "{}: no sample {}, there are {}", name_, index, size_);
-    const Row row{row_of(ids, i), row_of(labels, i), row_of(positions, i), row_of(mask, i)};
+    const Row row{row_of(ids, i), row_of(labels, i), row_of(positions, i), row_of(mask, i),
+                  row_of(documents, i)};
     pads ? fill_padded(index, row) : fill_packed(index, row);
   }
   Batch batch;
@@ -141,14 +143,22 @@ Batch TextSamples::get(const std::vector<int64_t>& indices) const {
   if (options_.labels) batch.set(nn::kLabels, labels);
   if (positions.defined()) batch.set(nn::kPositions, positions);
   if (mask.defined()) batch.set(nn::kAttentionMask, mask);
+  if (documents.defined()) batch.set(nn::kDocumentIds, documents);
   return batch;
 }
 
+std::string TextSamples::attention() const {
+  if (options_.packing != Packing::kDocuments) return "";
+  return options_.attention == PackedAttention::kDocument ? "document" : "sample";
+}
+
 void TextSamples::fill_packed(int64_t index, const Row& row) const {
-  int64_t at = 0;
+  int64_t at = 0, number = 0;
+  const bool apart = row.documents != nullptr && *options_.attention == PackedAttention::kDocument;
   for_each_part(kept_.empty() ? index : kept_[static_cast<size_t>(index)],
                 [&](int64_t document, int64_t offset, int64_t count) {
                   copy(document, offset, count, at, row);
+                  if (apart) std::fill_n(row.documents + at, count, number++);
                   at += count;
                   return true;
                 });

@@ -20,6 +20,7 @@ class TextSamples final : public Dataset {
 
   int64_t size() const override { return size_; }
   std::string name() const override { return name_; }
+  std::string attention() const override;
   Batch get(const std::vector<int64_t>& indices) const override;
 
   int64_t documents() const { return static_cast<int64_t>(chosen().size()); }
@@ -34,10 +35,14 @@ class TextSamples final : public Dataset {
   int64_t tokens(int64_t sample) const;
 
  private:
-  // A row of a batch that is being filled. `positions` and `mask` are null if samples have none.
+  // A row of a batch that is being filled. Those after the labels are null if samples have none.
   struct Row {
-    int64_t *ids, *labels, *positions, *mask;
+    int64_t *ids, *labels, *positions, *mask, *documents;
   };
+  // Returns whether samples say what tokens attend to.
+  bool has_documents() const {
+    return options_.attention && options_.packing == Packing::kDocuments && !options_.overlap;
+  }
   int64_t length(int64_t document) const { return cache_.begin(document + 1) - cache_.begin(document); }
   void count_padded();
   void count_packed();

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "device/tensors.hpp"
+#include "weft/nn/masks.hpp"
 
 namespace weft::nn {
 
@@ -50,14 +51,18 @@ at::Tensor Alibi::operator()(const at::Tensor& x, const at::Tensor& padding) con
     return masked.defined() ? bias + masked : bias;
   }
   at::Tensor positions;  // (1 or N, T)
-  if (padding.defined()) {
+  const bool has_documents = are_document_begins(padding);
+  if (has_documents) {
+    positions = positions_in_documents(padding);
+    if (positions.device() != x.device()) positions = device::copy_to(positions, x.device());
+  } else if (padding.defined()) {
     const at::Tensor attended = padding.flatten(1).eq(0).to(at::kLong);
     positions = (attended.cumsum(1) - 1) * attended;
   } else {
     positions = at::arange(own.positions, x.options().dtype(at::kLong)).unsqueeze(0);
   }
   const at::Tensor bias = (slopes_of() * positions.unsqueeze(1).unsqueeze(1)).to(x.scalar_type());
-  return padding.defined() ? bias + padding : bias;
+  return padding.defined() && !has_documents ? bias + padding : bias;
 }
 
 }  // namespace weft::nn

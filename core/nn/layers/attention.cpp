@@ -14,6 +14,7 @@
 
 #include "base/text.hpp"
 #include "device/tensors.hpp"
+#include "layers/documents.hpp"
 #include "layers/fused_attention.hpp"
 #include "layers/random_stream.hpp"
 #include "weft/nn/key_value_cache.hpp"
@@ -27,6 +28,10 @@ namespace {
 // Returns an undefined mask as it is.
 at::Tensor additive(const at::Tensor& mask, at::ScalarType dtype) {
   if (!mask.defined()) return mask;
+  if (are_document_begins(mask))
+    fail(WEFT_INVALID_ARGUMENT,
+         "attention to another sequence, or to earlier tokens in a cache, has document begins in place of a "
+         "mask, and only attention of a sequence to itself keeps documents apart");
   return mask.scalar_type() == at::kBool ? additive_mask(mask, dtype) : mask.to(dtype);
 }
 
@@ -89,6 +94,12 @@ at::Tensor soft_capped(const at::Tensor& x, double cap) {
 // otherwise.
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const AttentionOptions& options) {
+  if (options.documents.defined() || are_document_begins(mask)) {
+    const auto by_position = [](const at::Tensor& x) { return x.transpose(1, 2); };
+    return self_attention(by_position(q), by_position(k), by_position(v), mask, options)
+        .unflatten(-1, {q.size(1), -1})
+        .transpose(1, 2);
+  }
   if (options.upcast && at::isReducedFloatingType(q.scalar_type())) {
     AttentionOptions same = options;
     same.upcast = false;
@@ -113,7 +124,7 @@ namespace {
 
 FusedAttention fused_setting(const AttentionOptions& options, int64_t queries, int64_t keys, int64_t size) {
   return {options.causal || (options.mask_is_causal && queries == keys), window_of(options, keys),
-          options.scale.value_or(1 / std::sqrt(static_cast<double>(size)))};
+          options.scale.value_or(1 / std::sqrt(static_cast<double>(size))), options.documents};
 }
 
 // Returns true if libtorch has kernels in which several heads of q share one of k and v without a copy: those
@@ -138,20 +149,57 @@ at::Tensor by_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
   return attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, options).transpose(1, 2);
 }
 
+struct Prepared {
+  at::Tensor mask;
+  AttentionOptions options;
+};
+
+// Returns mask and options with document begins in the options, or in the mask where that is necessary;
+// nothing if they are there.
+std::optional<Prepared> with_documents(const at::Tensor& mask, const AttentionOptions& options,
+                                       const at::Tensor& like) {
+  const at::Tensor& begins = options.documents.defined() ? options.documents : mask;
+  if (!are_document_begins(begins) || (!need_document_mask(begins) && !are_document_begins(mask)))
+    return std::nullopt;
+  Prepared prepared = {mask, options};
+  take_documents(prepared.mask, prepared.options);
+  if (need_document_mask(begins)) {
+    prepared.mask = with_document_mask(prepared.mask, begins, like);
+    prepared.options.documents = at::Tensor();
+  }
+  return prepared;
+}
+
+// Computes self_attention() of each document.
+at::Tensor inside_documents(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& mask, const AttentionOptions& options) {
+  AttentionOptions of_document = options;
+  of_document.documents = at::Tensor();
+  return by_documents(q, k, v, mask, options.documents,
+                      [&](const auto&... of_one) { return self_attention(of_one..., of_document); });
+}
+
 }  // namespace
 
 at::Tensor self_attention(const at::Tensor& qkv, const at::Tensor& mask, const AttentionOptions& options) {
+  if (const auto prepared = with_documents(mask, options, qkv))
+    return self_attention(qkv, prepared->mask, prepared->options);
+  require_documents_of(options.documents, qkv.size(0), qkv.size(1), qkv.size(1));
   const int64_t positions = qkv.size(1);
   if (has_fused_attention(qkv, mask, options, {qkv.size(0), qkv.size(3), positions, positions}) &&
       qkv.stride(-1) == 1)
     return fused_attention(qkv, additive(mask, at::kFloat),
                            fused_setting(options, positions, positions, qkv.size(-1)));
   const std::vector<at::Tensor> parts = qkv.unbind(2);
+  if (options.documents.defined()) return inside_documents(parts[0], parts[1], parts[2], mask, options);
   return by_heads(parts[0], parts[1], parts[2], mask, options).flatten(2);
 }
 
 at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const at::Tensor& mask, const AttentionOptions& options) {
+  if (const auto prepared = with_documents(mask, options, q))
+    return self_attention(q, k, v, prepared->mask, prepared->options);
+  require_documents_of(options.documents, q.size(0), q.size(1), k.size(1));
   const int64_t groups = k.size(2), shared = q.size(2) / groups;
   TORCH_INTERNAL_ASSERT(shared * groups == q.size(2));
   if ((q.size(1) == k.size(1) || !options.causal) &&
@@ -159,6 +207,7 @@ at::Tensor self_attention(const at::Tensor& q, const at::Tensor& k, const at::Te
       q.stride(-1) == 1 && k.stride(-1) == 1 && v.stride(-1) == 1)
     return fused_attention(q, k, v, additive(mask, at::kFloat),
                            fused_setting(options, q.size(1), k.size(1), q.size(-1)));
+  if (options.documents.defined()) return inside_documents(q, k, v, mask, options);
   if (shared == 1 || shares_heads(q, k, mask, options)) return by_heads(q, k, v, mask, options).flatten(2);
   AttentionOptions of_head = options;
   at::Tensor allowed = mask;
@@ -270,20 +319,25 @@ RelativeAttentionBias::Part RelativeAttentionBias::part(int64_t positions, int64
 }
 
 at::Tensor Attention::attend(const at::Tensor& qkv, const at::Tensor& mask, AttentionOptions options) const {
-  if (KeyValueCache::current() != nullptr)
+  if (operation || KeyValueCache::current() != nullptr)
     return attend(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, options);
   options.fused = fused;
   options.random_stream = random_stream;
-  if (!operation) return self_attention(qkv, mask, options);
-  return operation->forward(qkv.select(2, 0), qkv.select(2, 1), qkv.select(2, 2), mask, options);
+  return self_attention(qkv, mask, options);
 }
 
 at::Tensor Attention::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                             const at::Tensor& mask, AttentionOptions options) const {
+                             const at::Tensor& given, AttentionOptions options) const {
   options.fused = fused;
   options.random_stream = random_stream;
+  at::Tensor mask = given;
+  take_documents(mask, options);
   if (KeyValueCache* const cache = KeyValueCache::current()) {
     require_cache();
+    if (options.documents.defined())
+      fail(WEFT_UNIMPLEMENTED,
+           "generation continues one document in each row, but this batch has rows of several; give each of "
+           "them a row");
     const KeysValues cached = cache->append(this, k, v);
     return cache->past() == 0 ? self_attention(q, k, v, mask, options)
                               : continued_attention(*cache, q, cached, mask, options);

@@ -8,6 +8,7 @@
 #include "autograd/first_order.hpp"
 #include "cpu/attention.hpp"
 #include "device/tensors.hpp"
+#include "layers/documents.hpp"
 
 namespace weft::nn {
 
@@ -30,14 +31,22 @@ void save(AutogradContext* context, const FusedAttention& setting) {
   context->saved_data["causal"] = setting.causal;
   context->saved_data["window"] = setting.window;
   context->saved_data["scale"] = setting.scale;
+  context->saved_data["documents"] = setting.documents;
 }
 
 FusedAttention saved_setting(AutogradContext* context) {
   return {context->saved_data["causal"].toBool(), context->saved_data["window"].toInt(),
-          context->saved_data["scale"].toDouble()};
+          context->saved_data["scale"].toDouble(), context->saved_data["documents"].toTensor()};
 }
 
-kernels::AttentionShape shape_of(const Parts& in, const FusedAttention& setting) {
+using Spans = std::vector<kernels::AttentionSpan>;
+
+Spans spans_of(const FusedAttention& setting) {
+  return setting.documents.defined() ? document_spans(setting.documents) : Spans();
+}
+
+// `spans` outlives the result.
+kernels::AttentionShape shape_of(const Parts& in, const FusedAttention& setting, const Spans& spans) {
   const at::Tensor &q = in.q, &k = in.k;
   return {.batch = q.size(0),
           .heads = q.size(2),
@@ -47,7 +56,9 @@ kernels::AttentionShape shape_of(const Parts& in, const FusedAttention& setting)
           .causal = setting.causal,
           .scale = static_cast<float>(setting.scale),
           .shared = q.size(2) / k.size(2),
-          .window = setting.window};
+          .window = setting.window,
+          .spans = spans.data(),
+          .num_spans = static_cast<int64_t>(spans.size())};
 }
 
 template <typename T>
@@ -67,7 +78,8 @@ struct Attended {
 };
 
 Attended fused_forward(const Parts& in, const FusedAttention& setting) {
-  const kernels::AttentionShape shape = shape_of(in, setting);
+  const Spans spans = spans_of(setting);
+  const kernels::AttentionShape shape = shape_of(in, setting, spans);
   const Attended result = {at::empty({shape.batch, shape.queries, shape.heads * shape.size}, in.q.options()),
                            at::empty({shape.batch, shape.heads, shape.queries}, in.q.options())};
   if (in.q.is_meta()) return result;
@@ -81,13 +93,14 @@ Attended fused_forward(const Parts& in, const FusedAttention& setting) {
 void fused_backward(const Parts& in, const Attended& attended, const at::Tensor& up,
                     const FusedAttention& setting, const Parts& gradients) {
   require_first_order("attention");
-  kernels::attention_backward(shape_of(in, setting), heads_of<const float>(in.q), heads_of<const float>(in.k),
-                              heads_of<const float>(in.v), bias_of<const float>(in.bias),
-                              heads_of<const float>(attended.out.view(in.q.sizes())),
-                              heads_of<const float>(up.contiguous().view(in.q.sizes())),
-                              attended.log_sum_exp.const_data_ptr<float>(),
-                              {heads_of<float>(gradients.q), heads_of<float>(gradients.k),
-                               heads_of<float>(gradients.v), bias_of<float>(gradients.bias)});
+  const Spans spans = spans_of(setting);
+  kernels::attention_backward(
+      shape_of(in, setting, spans), heads_of<const float>(in.q), heads_of<const float>(in.k),
+      heads_of<const float>(in.v), bias_of<const float>(in.bias),
+      heads_of<const float>(attended.out.view(in.q.sizes())),
+      heads_of<const float>(up.contiguous().view(in.q.sizes())), attended.log_sum_exp.const_data_ptr<float>(),
+      {heads_of<float>(gradients.q), heads_of<float>(gradients.k), heads_of<float>(gradients.v),
+       bias_of<float>(gradients.bias)});
 }
 
 using Bias = std::optional<at::Tensor>;
@@ -100,9 +113,8 @@ at::Tensor bias_gradient(AutogradContext* context, size_t index, const at::Tenso
 
 class FusedSelfAttention : public torch::autograd::Function<FusedSelfAttention> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, const Bias& bias, bool causal,
-                            int64_t window, double scale) {
-    const FusedAttention setting = {causal, window, scale};
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, const Bias& bias,
+                            const FusedAttention& setting) {
     const at::Tensor added = bias.value_or(at::Tensor());
     const Attended attended = fused_forward(parts_of(qkv, added), setting);
     context->save_for_backward({qkv, attended.out, attended.log_sum_exp, added});
@@ -116,16 +128,14 @@ class FusedSelfAttention : public torch::autograd::Function<FusedSelfAttention> 
                      of_bias = bias_gradient(context, 1, bias);
     fused_backward(parts_of(qkv, bias), {saved[1], saved[2]}, gradients[0], saved_setting(context),
                    parts_of(result, of_bias));
-    return {result, of_bias, {}, {}, {}};
+    return {result, of_bias, {}};
   }
 };
 
 class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAttention> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const Bias& bias, bool causal, int64_t window,
-                            double scale) {
-    const FusedAttention setting = {causal, window, scale};
+                            const at::Tensor& v, const Bias& bias, const FusedAttention& setting) {
     const at::Tensor added = bias.value_or(at::Tensor());
     const Attended attended = fused_forward({q, k, v, added}, setting);
     context->save_for_backward({q, k, v, attended.out, attended.log_sum_exp, added});
@@ -138,7 +148,7 @@ class FusedGroupedAttention : public torch::autograd::Function<FusedGroupedAtten
     const auto like = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };
     const Parts result = {like(in.q), like(in.k), like(in.v), bias_gradient(context, 3, in.bias)};
     fused_backward(in, {saved[3], saved[4]}, gradients[0], saved_setting(context), result);
-    return {result.q, result.k, result.v, result.bias, {}, {}, {}};
+    return {result.q, result.k, result.v, result.bias, {}};
   }
 };
 
@@ -173,13 +183,12 @@ bool has_fused_attention(const at::Tensor& x, const at::Tensor& mask, const Atte
 }
 
 at::Tensor fused_attention(const at::Tensor& qkv, const at::Tensor& mask, const FusedAttention& setting) {
-  return FusedSelfAttention::apply(qkv, bias_of_scores(mask), setting.causal, setting.window, setting.scale);
+  return FusedSelfAttention::apply(qkv, bias_of_scores(mask), setting);
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const at::Tensor& mask, const FusedAttention& setting) {
-  return FusedGroupedAttention::apply(q, k, v, bias_of_scores(mask), setting.causal, setting.window,
-                                      setting.scale);
+  return FusedGroupedAttention::apply(q, k, v, bias_of_scores(mask), setting);
 }
 
 }  // namespace weft::nn

@@ -12,6 +12,7 @@ struct FusedAttention {
   bool causal;
   int64_t window;  // 0: none
   double scale;
+  at::Tensor documents = {};  // AttentionOptions::documents
 };
 
 // Returns true if the kernel computes attention of this x (..., D) to scores of the shape (B, H, T, S). On

@@ -1,7 +1,10 @@
 #include "weft/nn/masks.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/ops/diff.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cummax.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sub.h>
 #include <ATen/ops/zeros.h>
 
 #include <limits>
@@ -39,11 +42,23 @@ at::Tensor padding_mask(const BatchFields& batch, std::string_view name, at::Int
   return additive_mask(allowed.reshape({-1, 1, 1, ids.back()}), dtype);
 }
 
-at::Tensor packing_mask(const at::Tensor& positions, int64_t rows, at::ScalarType dtype) {
-  const at::Tensor sequence = at::diff(positions, 1, -1, positions.slice(-1, 0, 1) - 1).ne(1).cumsum(-1);
-  if (device::value_of<bool>(sequence.select(-1, -1).eq(0).all())) return {};
-  const at::Tensor allowed = sequence.unsqueeze(-1).eq(sequence.unsqueeze(-2)).unsqueeze(1);
-  return additive_mask(allowed.expand({rows, 1, -1, -1}), dtype);
+at::Tensor document_begins(const at::Tensor& starts, int64_t rows) {
+  const at::Tensor positions = at::arange(starts.size(-1), starts.options().dtype(at::kLong));
+  const at::Tensor begins = std::get<0>(at::cummax(at::mul(positions, starts), -1));
+  if (device::value_of<bool>(begins.select(-1, -1).eq(0).all())) return {};
+  return device::on_host(begins).expand({rows, -1}).unsqueeze(1).unsqueeze(1).contiguous();
+}
+
+bool are_document_begins(const at::Tensor& mask) {
+  return mask.defined() && mask.scalar_type() == at::kLong && mask.dim() == 4;
+}
+
+at::Tensor positions_in_documents(const at::Tensor& begins) {
+  return at::sub(at::arange(begins.size(-1), begins.options()), begins.flatten(1));
+}
+
+at::Tensor document_mask(const at::Tensor& begins) {
+  return begins.eq(begins.transpose(-1, -2));
 }
 
 }  // namespace weft::nn

@@ -99,7 +99,7 @@ RotaryDecoder::RotaryDecoder(const Config& config, const RotaryDecoderConfig& de
                        .positions = decoder.max_position_embeddings,
                        .positions_key = "max_position_embeddings",
                        .blocks_need_positions = true,
-                       .packs = !decoder.use_cache}),
+                       .packs = true}),
       decoder_(decoder) {
   const auto embed_tokens = base().register_module(
       "embed_tokens",

@@ -62,7 +62,6 @@ void RotaryDecoderConfig::read(const Config& config, std::string_view family, st
       probability(config, "classifier_dropout", probability(config, "hidden_dropout", classifier_dropout));
   classifier_bias = config.flag("token_classification_bias", classifier_bias);
   tie_word_embeddings = config.flag("tie_word_embeddings", tie_word_embeddings);
-  use_cache = config.flag("use_cache", use_cache);
   pad_token_id = optional_token_id(config, "pad_token_id", std::nullopt, vocab_size, -vocab_size);
   rotary = read_rotary(config, *this);
   labels = read_labels(config);

@@ -1,8 +1,10 @@
 #include "weft/nn/token_model.hpp"
 
+#include <ATen/ops/diff.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/text.hpp"
+#include "weft/nn/forward_context.hpp"
 #include "weft/nn/masks.hpp"
 
 namespace weft::nn {
@@ -21,6 +23,7 @@ std::vector<std::string> TokenInputs::fields() const {
   std::vector<std::string> fields = {ids_, mask_};
   if (options_.position_ids) fields.push_back(positions_);
   if (options_.token_types > 0) fields.push_back(kTokenTypes);
+  if (options_.packs && !options_.decoder) fields.push_back(kDocumentIds);
   return fields;
 }
 
@@ -42,9 +45,33 @@ void TokenInputs::read(const BatchFields& batch, State& state) const {
   const bool has_positions = options_.position_ids && batch.has(positions_);
   if (has_positions) state.set(positions_, position_ids(batch, ids));
   at::Tensor mask = padding_mask(batch, mask_, ids.sizes(), options_.dtype);
-  if (options_.packs && has_positions && !batch.has(mask_))
-    mask = packing_mask(state.at(positions_), ids.numel() / positions, options_.dtype);
+  const at::Tensor begins = documents(batch, ids, has_positions ? state.at(positions_) : at::Tensor());
+  if (begins.defined()) {
+    if (mask.defined())
+      batch.refuse(mask_, fmt::format("it masks padding, but {} say that rows have several documents; give "
+                                      "padding a document of its own in place of the mask",
+                                      kDocumentIds));
+    mask = begins;
+    if (options_.position_ids && !has_positions)
+      state.set(positions_, on_device_of(ids, positions_in_documents(begins)));
+  }
   if (mask.defined()) state.set(mask_, mask);
+}
+
+at::Tensor TokenInputs::documents(const BatchFields& batch, const at::Tensor& ids,
+                                  const at::Tensor& positions) const {
+  if (!options_.packs) return {};
+  const int64_t count = ids.size(-1), rows = ids.numel() / count;
+  // Two values that differ by `step` belong to one document.
+  const auto begins = [&](const at::Tensor& values, int64_t step) {
+    return document_begins(at::diff(values, 1, -1, values.slice(-1, 0, 1) - step).ne(step), rows);
+  };
+  if (!options_.decoder && batch.has(kDocumentIds)) {
+    batch.require_shape(kDocumentIds, {ids.sizes().vec(), {rows, count}});
+    return begins(batch.integers(kDocumentIds).reshape({rows, count}), 0);
+  }
+  if (!options_.positions_mark_documents || !positions.defined() || batch.has(mask_)) return {};
+  return begins(positions, 1);
 }
 
 at::Tensor TokenInputs::checked_ids(const BatchFields& batch, const char* name, bool ignored) const {

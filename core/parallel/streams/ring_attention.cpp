@@ -11,13 +11,16 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "autograd/first_order.hpp"
 #include "base/text.hpp"
 #include "device/autocast.hpp"
 #include "device/tensors.hpp"
+#include "layers/documents.hpp"
 #include "streams/attention_block.hpp"
+#include "streams/ring_parts.hpp"
 #include "streams/route.hpp"
 #include "streams/stream_attention.hpp"
 #include "streams/whole_residual_stream.hpp"
@@ -37,10 +40,9 @@ constexpr uint32_t kKeys = 2, kGradients = 3;  // tags of messages
 struct Setting {
   Positions positions;
   Route route;
-  int64_t total, total_keys;
+  RingShape shape;
   at::Tensor bias;  // (1 or B, 1 or H, 1 or this rank's queries, all keys), or undefined
-  bool learns_bias, causal, fused;
-  int64_t window;  // see nn::AttentionOptions
+  bool learns_bias, fused;
   double scale, soft_cap, dropout;
   uint64_t seed;
 };
@@ -62,34 +64,14 @@ class Exchange {
   Work work_;
 };
 
-// The queries and keys of one step, as ranges of this rank's and of the other rank's positions.
-struct Ranges {
-  Run queries, keys;
-  bool causal = false;
-};
-
-// Returns the ranges of the step with the keys of `rank`. In zigzag order the first segment of a lower rank
-// precedes all positions of this rank and its second segment follows them; both segments of a higher rank lie
-// between the two segments of this rank. Under a causal mask the ranges leave out the keys that no query may
-// attend to; they are empty if all keys lie before the windows of all queries.
-Ranges ranges_of(const Setting& setting, int rank) {
-  const int own = setting.positions.ranks().rank();
-  const std::vector<Run> mine = setting.positions.of(own, setting.total),
-                         other = setting.positions.of(rank, setting.total_keys);
-  const int64_t queries = setting.positions.count(own, setting.total),
-                keys = setting.positions.count(rank, setting.total_keys);
-  if (!setting.causal) return {{0, queries}, {0, keys}};
-  if (rank == own) return {{0, queries}, {0, keys}, true};
-  const Run &first = rank < own ? mine.front() : mine.back(),
-            &last = rank < own ? other.front() : other.back();
-  if (setting.window > 0 && first.begin - (last.begin + last.count - 1) >= setting.window) return {};
-  if (rank < own) return {{0, queries}, {0, other.front().count}};
-  return {{mine.front().count, mine.back().count}, {0, keys}};
+at::Tensor narrowed(const at::Tensor& x, int64_t dim, const Run& range) {
+  return x.narrow(dim, range.begin, range.count);
 }
 
-// Returns the rows of `bias` for the queries of a step.
-at::Tensor queries_of(const at::Tensor& bias, const Ranges& at) {
-  return bias.size(-2) == 1 ? bias : bias.narrow(-2, at.queries.begin, at.queries.count);
+// Returns `bias` for the rows and queries of a part.
+at::Tensor queries_of(const at::Tensor& bias, const RingPart& at) {
+  const at::Tensor rows = bias.size(0) == 1 ? bias : narrowed(bias, 0, at.rows);
+  return rows.size(-2) == 1 ? rows : narrowed(rows, -2, at.queries);
 }
 
 // Returns `bias` with larger values in place of the lowest ones, so that hide_before_window() has a lower
@@ -102,25 +84,26 @@ at::Tensor above_hidden(const at::Tensor& bias) {
 
 // Masks the keys of `block` that lie before the window of a query. The value is finite, because a query may
 // have no key of the block in its window.
-void hide_before_window(const Setting& setting, const Ranges& at, int rank, AttentionBlock& block) {
+void hide_before_window(const Setting& setting, const RingPart& at, int rank, AttentionBlock& block) {
   const auto numbers = [&](int of, int64_t total, const Run& range) {
-    return setting.positions.of(of, at::arange(total), 0).narrow(0, range.begin, range.count);
+    return narrowed(setting.positions.of(of, at::arange(total), 0), 0, range);
   };
-  const at::Tensor queries = numbers(setting.positions.ranks().rank(), setting.total, at.queries),
-                   keys = numbers(rank, setting.total_keys, at.keys),
-                   hidden = (queries.unsqueeze(1) - keys).ge(setting.window);
+  const RingShape& shape = setting.shape;
+  const at::Tensor queries = numbers(setting.positions.ranks().rank(), shape.total, at.queries),
+                   keys = numbers(rank, shape.total_keys, at.keys),
+                   hidden = (queries.unsqueeze(1) - keys).ge(shape.window);
   if (!device::value_of<bool>(hidden.any())) return;
   const at::Tensor here = hidden.to(block.q.device()).view({1, 1, queries.numel(), keys.numel()});
   const at::Tensor window = nn::additive_mask(here.logical_not(), block.q.scalar_type());
   block.bias = block.bias.defined() ? at::where(here, window, block.bias) : window;
 }
 
-// Returns the block of this rank's queries `q` (B, t, H, D) and the keys and values (2, B, s, G, D) of
-// `rank`.
-AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, const at::Tensor& q,
-                        const at::Tensor& keys_values) {
-  const auto heads_first = [](const at::Tensor& x, const Run& range) {
-    return x.narrow(1, range.begin, range.count).transpose(1, 2);
+// Returns the block of part `index` of a step: of this rank's queries `q` (B, t, H, D) and the keys and
+// values (2, B, s, G, D) of `rank`.
+AttentionBlock block_of(const Setting& setting, const RingPart& at, size_t index, int rank,
+                        const at::Tensor& q, const at::Tensor& keys_values) {
+  const auto heads_first = [&](const at::Tensor& x, const Run& range) {
+    return narrowed(narrowed(x, 0, at.rows), 1, range).transpose(1, 2);
   };
   AttentionBlock block;
   block.q = heads_first(q, at.queries);
@@ -131,21 +114,21 @@ AttentionBlock block_of(const Setting& setting, const Ranges& at, int rank, cons
   block.soft_cap = setting.soft_cap;
   block.fused = setting.fused;
   block.dropout = setting.dropout;
-  block.seed = setting.seed + 0xD1B54A32D192ED03ull * static_cast<uint64_t>(rank + 1);
+  block.seed = setting.seed + 0xD1B54A32D192ED03ull * static_cast<uint64_t>(rank + 1) +
+               0x8CB92BA72F3D8DD7ull * static_cast<uint64_t>(index);
   if (setting.bias.defined()) {
-    block.bias =
-        setting.positions.of(rank, queries_of(setting.bias, at), -1).narrow(-1, at.keys.begin, at.keys.count);
+    block.bias = narrowed(setting.positions.of(rank, queries_of(setting.bias, at), -1), -1, at.keys);
     block.learns_bias = setting.learns_bias;
   }
-  if (setting.window > 0) hide_before_window(setting, at, rank, block);
+  if (setting.shape.window > 0) hide_before_window(setting, at, rank, block);
   return block;
 }
 
 // Adds the gradient of one block's bias to `sum`, the gradient of the whole bias.
-void add_bias_gradient(const Setting& setting, const Ranges& at, int rank, const at::Tensor& gradient,
+void add_bias_gradient(const Setting& setting, const RingPart& at, int rank, const at::Tensor& gradient,
                        const at::Tensor& sum) {
   int64_t begin = 0, left = at.keys.count;  // a range of keys begins with the first segment
-  for (const Run& keys : setting.positions.of(rank, setting.total_keys)) {
+  for (const Run& keys : setting.positions.of(rank, setting.shape.total_keys)) {
     const int64_t count = std::min(keys.count, left);
     queries_of(sum, at).narrow(-1, keys.begin, count).add_(gradient.narrow(-1, begin, count));
     begin += count;
@@ -163,7 +146,7 @@ void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visi
     std::optional<Exchange> exchange;
     if (step + 1 < route.steps()) {
       at::DimVector shape(own.sizes());
-      shape[2] = setting.positions.count(route.here(step + 1), setting.total_keys);
+      shape[2] = setting.positions.count(route.here(step + 1), setting.shape.total_keys);
       exchange.emplace(setting.positions.ranks(), kKeys, here, route.next(step),
                        at::empty(shape, own.options()), route.previous(step));
     }
@@ -172,31 +155,33 @@ void visit_keys(const Setting& setting, const at::Tensor& own, const Visit& visi
   }
 }
 
-// Returns the result for a range of the queries.
-AttentionPart part_at(const AttentionPart& whole, const Run& queries) {
-  return {whole.out.narrow(2, queries.begin, queries.count),
-          whole.log_sum_exp.narrow(2, queries.begin, queries.count)};
+// Returns the result for the rows and queries of a part.
+AttentionPart part_at(const AttentionPart& whole, const RingPart& at) {
+  const auto of_part = [&](const at::Tensor& x) { return narrowed(narrowed(x, 0, at.rows), 2, at.queries); };
+  return {of_part(whole.out), of_part(whole.log_sum_exp)};
 }
 
 // Computes attention of this rank's queries `q` to all keys. `keys_values` are this rank's.
 AttentionPart forward_of(const Setting& setting, const at::Tensor& q, const at::Tensor& keys_values) {
   AttentionPart whole;
-  visit_keys(setting, keys_values, [&](int, int rank, const at::Tensor& here) {
-    const Ranges at = ranges_of(setting, rank);
-    if (at.queries.count == 0 || at.keys.count == 0) return;
-    const AttentionPart part = attend(block_of(setting, at, rank, q, here));
-    if (!whole.out.defined()) {
-      whole = {part.out.clone(), part.log_sum_exp.clone()};  // the first step has all queries
-      return;
-    }
-    AttentionPart sum = part_at(whole, at.queries);
-    merge(sum, part);
-  });
-  if (!whole.out.defined()) {  // this rank has no positions
+  const auto begin = [&](double log_sum_exp) {
     const at::Tensor out = at::zeros_like(
         q.transpose(1, 2), q.options().dtype(at::toAccumulateType(q.scalar_type(), /*is_cuda=*/true)));
-    whole = {out, out.sum(-1)};
-  }
+    whole = {out, out.sum(-1).fill_(log_sum_exp)};
+  };
+  if (!setting.shape.spans.empty()) begin(-std::numeric_limits<double>::infinity());
+  visit_keys(setting, keys_values, [&](int, int rank, const at::Tensor& here) {
+    for (size_t index = 0; const RingPart& at : ring_parts(setting.positions, rank, setting.shape)) {
+      const AttentionPart part = attend(block_of(setting, at, index++, rank, q, here));
+      if (!whole.out.defined()) {
+        whole = {part.out.clone(), part.log_sum_exp.clone()};  // the first step has all queries
+        continue;
+      }
+      AttentionPart sum = part_at(whole, at);
+      merge(sum, part);
+    }
+  });
+  if (!whole.out.defined()) begin(0);  // this rank has no positions
   return whole;
 }
 
@@ -216,23 +201,27 @@ Gradients backward_of(const Setting& setting, const at::Tensor& q, const at::Ten
                                : at::Tensor();
   std::optional<Exchange> travelling;
   visit_keys(setting, keys_values, [&](int step, int rank, const at::Tensor& here) {
-    const Ranges at = ranges_of(setting, rank);
-    AttentionGradients own;
-    if (at.queries.count > 0 && at.keys.count > 0)
-      own = attend_backward(block_of(setting, at, rank, q, here), part_at(whole, at.queries),
-                            up.narrow(2, at.queries.begin, at.queries.count));
+    const std::vector<RingPart> parts = ring_parts(setting.positions, rank, setting.shape);
+    std::vector<AttentionGradients> own;
+    for (const RingPart& at : parts)
+      own.push_back(attend_backward(block_of(setting, at, own.size(), rank, q, here), part_at(whole, at),
+                                    narrowed(narrowed(up, 0, at.rows), 2, at.queries)));
     const at::Tensor sum =
         travelling ? travelling->wait() : at::zeros(here.sizes(), here.options().dtype(exact));
-    if (own.dq.defined()) {
-      dq.narrow(1, at.queries.begin, at.queries.count).add_(own.dq.transpose(1, 2));
-      sum.select(0, 0).narrow(1, at.keys.begin, at.keys.count).add_(own.dk.transpose(1, 2));
-      sum.select(0, 1).narrow(1, at.keys.begin, at.keys.count).add_(own.dv.transpose(1, 2));
-      if (own.dbias.defined()) add_bias_gradient(setting, at, rank, own.dbias, dbias);
+    for (size_t index = 0; const RingPart& at : parts) {
+      const auto add = [&](const at::Tensor& to, const Run& range, const at::Tensor& gradient) {
+        narrowed(narrowed(to, 0, at.rows), 1, range).add_(gradient.transpose(1, 2));
+      };
+      const AttentionGradients& of_part = own[index++];
+      add(dq, at.queries, of_part.dq);
+      add(sum.select(0, 0), at.keys, of_part.dk);
+      add(sum.select(0, 1), at.keys, of_part.dv);
+      if (of_part.dbias.defined()) add_bias_gradient(setting, at, rank, of_part.dbias, dbias);
     }
     const bool last = step + 1 == route.steps();
     at::DimVector shape(here.sizes());
     shape[2] = setting.positions.count(last ? setting.positions.ranks().rank() : route.here(step + 1),
-                                       setting.total_keys);
+                                       setting.shape.total_keys);
     travelling.emplace(setting.positions.ranks(), kGradients, sum, last ? rank : route.next(step),
                        at::empty(shape, sum.options()), last ? route.own(step) : route.previous(step));
   });
@@ -294,21 +283,23 @@ class RingAttention final : public StreamAttention {
       fail(WEFT_INVALID_ARGUMENT, "attention: the window is {}, must not be negative", options.window);
     if (!(options.soft_cap >= 0))
       fail(WEFT_INVALID_ARGUMENT, "attention: the soft cap is {}, must not be negative", options.soft_cap);
-    at::Tensor bias = bias_of(mask, q);
+    const bool masks_documents = options.documents.defined() && nn::need_document_mask(options.documents);
+    at::Tensor bias = bias_of(masks_documents ? nn::with_document_mask(mask, options.documents, q) : mask, q);
     if (options.window > 0 && (!options.causal || (bias.defined() && bias.requires_grad())))
       fail(WEFT_UNIMPLEMENTED,
            "attention: sequence_parallelism_mode ring_attn supports windows in causal attention without a "
            "learned bias only; choose all_to_all");
     if (options.window > 0 && bias.defined()) bias = above_hidden(bias);
+    RingShape shape = {q.size(0),         stream().length(),
+                       source().length(), options.causal || options.mask_is_causal,
+                       options.window,    {}};
+    if (options.documents.defined() && !masks_documents) shape.spans = spans_of(options.documents, bias);
     const Setting setting = {stream().positions(),
                              route_,
-                             stream().length(),
-                             source().length(),
+                             std::move(shape),
                              bias.defined() ? bias.detach() : bias,
                              bias.defined() && bias.requires_grad() && at::GradMode::is_enabled(),
-                             options.causal || options.mask_is_causal,
                              options.fused,
-                             options.window,
                              scale,
                              options.soft_cap,
                              options.dropout,
@@ -336,6 +327,22 @@ class RingAttention final : public StreamAttention {
     const bool of_all = mask.size(-2) > 1 && mask.size(-2) != q.size(1);
     const at::Tensor own = of_all ? stream().positions().own(mask, -2) : mask;
     return own.scalar_type() == at::kBool ? nn::additive_mask(own, q.scalar_type()) : own;
+  }
+
+  // Returns the documents. Throws where they cannot be kept apart.
+  std::vector<kernels::AttentionSpan> spans_of(const at::Tensor& begins, const at::Tensor& bias) const {
+    if (&source() != &stream() || begins.size(-1) != stream().length())
+      fail(
+          WEFT_INVALID_ARGUMENT,
+          "attention inside documents: the begins of documents are of {} positions, must be of the {} of the "
+          "sequence that attends to itself",
+          begins.size(-1), stream().length());
+    if (bias.defined() && bias.requires_grad())
+      fail(
+          WEFT_UNIMPLEMENTED,
+          "attention: sequence_parallelism_mode ring_attn keeps documents apart without a learned bias only; "
+          "choose all_to_all");
+    return nn::document_spans(begins);
   }
 
   const Route route_;

@@ -9,6 +9,7 @@
 #include "cpu/cross_entropy.hpp"
 #include "dispatch/operators.hpp"
 #include "layers/cross_entropy.hpp"
+#include "layers/label_smoothing.hpp"
 
 namespace weft::parallel {
 
@@ -73,7 +74,11 @@ at::Tensor vocabulary_cross_entropy_sum(const at::Tensor& logits, const at::Tens
   const bool converts = device::is_on_host(here) && at::isReducedFloatingType(here.scalar_type());
   const at::Tensor exact = nn::logits_by_row(converts ? here.to(at::kFloat) : here);
   const at::Tensor local = local_labels(labels.to(here.device()), ignored, begin, logits.size(-1));
-  return VocabularyCrossEntropy::apply(exact, local, &ranks).to(logits.device());
+  const double smoothing = nn::label_smoothing();
+  at::Tensor more;
+  if (smoothing > 0) more = nn::label_less_mean(exact, labels, ignored, begin, classes, &ranks);
+  const at::Tensor sum = VocabularyCrossEntropy::apply(exact, local, &ranks).to(logits.device());
+  return more.defined() ? sum + smoothing * more.to(sum.options()) : sum;
 }
 
 double vocabulary_count_right(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,

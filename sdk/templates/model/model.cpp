@@ -113,7 +113,8 @@ class Decoder final : public nn::TokenStackModel {
             config, {std::string(architecture.name), std::string(architecture.prefix), sizes.channels, dtype},
             {.vocabulary = sizes.vocab_size,
              .positions = sizes.positions,
-             .positions_key = "max_position_embeddings"}) {
+             .positions_key = "max_position_embeddings",
+             .packs = true}) {
     const auto embedding = [&](const char* name, int64_t count) {
       return base().register_module(name, std::make_shared<nn::Embedding>(count, sizes.channels, dtype));
     };

@@ -68,7 +68,7 @@ class Gemma2 final : public nn::TokenStackModel {
              .positions = decoder.max_position_embeddings,
              .positions_key = "max_position_embeddings",
              .blocks_need_positions = true,
-             .packs = !decoder.use_cache}) {
+             .packs = true}) {
     const auto embed_tokens = base().register_module(
         "embed_tokens", std::make_shared<nn::Embedding>(decoder.vocab_size, decoder.hidden_size, dtype,
                                                         decoder.padding_row()));

@@ -37,6 +37,11 @@ FamilyTrials family_trials() {
     trials.models.push_back(model_of({architecture}));
   trials.models.push_back(model_of({"BertForMaskedLM", false, 3}));
   trials.bases = {base_of({"BertModel"}), base_of({"BertModel", /*decodes=*/true})};
+  for (const TinyBert& bert : {causal, TinyBert{"BertForMaskedLM"}})
+    trials.packed.push_back(
+        {model_of(bert).name + ", packed",
+         [=](const std::string& precision) { return packed_trial(bert_trial(bert, precision)); },
+         {"fp64"}});
   trials.plans = {model_of({"BertForPreTraining"}), model_of(causal)};
   trials.forms = {{"BertForMaskedLM", [](const std::string& precision) {
                      return form_trial(bert_trial({"BertForMaskedLM", false, 7, 0.2}, precision));

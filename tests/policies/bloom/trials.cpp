@@ -54,6 +54,11 @@ FamilyTrials family_trials() {
   trials.bases = {{"BloomModel", [](const std::string& precision) {
                      return base_trial(bloom_trial({"BloomModel"}, precision));
                    }}};
+  trials.packed = {{"BloomForCausalLM, packed",
+                    [](const std::string& precision) {
+                      return packed_trial(bloom_trial({"BloomForCausalLM"}, precision));
+                    },
+                    {"fp64"}}};
   trials.plans = {trials.models[0]};
   trials.forms = {{"BloomForCausalLM", [](const std::string& precision) {
                      return form_trial(bloom_trial({"BloomForCausalLM", false, 0.2}, precision));

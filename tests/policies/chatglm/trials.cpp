@@ -39,6 +39,10 @@ FamilyTrials family_trials() {
   trials.bases = {{"ChatGLMModel", [](const std::string& precision) {
                      return base_trial(chatglm_trial(kTwoGroups, precision, "ChatGLMModel"));
                    }}};
+  trials.packed = {
+      {"ChatGLMForConditionalGeneration, packed",
+       [](const std::string& precision) { return packed_trial(chatglm_trial(kTwoGroups, precision)); },
+       {"fp64"}}};
   trials.plans = {two, none};
   trials.forms = {{"ChatGLMForConditionalGeneration", [](const std::string&) { return dropping_trial(); }}};
   return trials;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kTiny =
     R"({"vocab_size": 11, "n_positions": 6, "n_embd": 8, "n_head": 2, "n_layer": 2, "num_labels": 3, "pad_token_id": 0,
-        "use_cache": false, "embd_pdrop": 0, "attn_pdrop": 0, "resid_pdrop": 0, "summary_first_dropout": 0})";
+        "embd_pdrop": 0, "attn_pdrop": 0, "resid_pdrop": 0, "summary_first_dropout": 0})";
 
 std::shared_ptr<nn::Model> tiny(std::string_view architecture = "GPT2LMHeadModel") {
   return make_model(Config::parse(kTiny, "config.json"), architecture);

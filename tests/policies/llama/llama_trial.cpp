@@ -37,6 +37,12 @@ TinyTrial llama_model(const TinyLlama& llama) {
           [=](const std::string& precision) { return llama_trial(llama, precision); }};
 }
 
+TinyTrial packed_llama(const TinyLlama& llama) {
+  return {llama.architecture + ", packed",
+          [=](const std::string& precision) { return packed_trial(llama_trial(llama, precision)); },
+          {"fp64"}};
+}
+
 std::vector<TinyTrial> llama_classifiers(TinyLlama llama, const std::string& family) {
   llama.tied = false;
   std::vector<TinyTrial> trials;

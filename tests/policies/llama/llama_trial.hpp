@@ -24,6 +24,7 @@ Trial llama_trial(const TinyLlama& llama, const std::string& precision);
 
 // Return what family_trials() consists of.
 TinyTrial llama_model(const TinyLlama& llama);
+TinyTrial packed_llama(const TinyLlama& llama);
 TinyTrial llama_base(TinyLlama llama, const std::string& architecture);
 TinyTrial llama_form(const std::string& architecture, const std::string& config);
 // Returns models of the classes of `family` ("Llama") for sequences, tokens and answers, in fp64.

@@ -33,6 +33,7 @@ FamilyTrials family_trials() {
                 {llama_model(tied), llama_model({"LlamaForCausalLM", 4, false}), short_model(tied)});
   return {.models = models,
           .bases = {llama_base(tied, "LlamaModel")},
+          .packed = {packed_llama(tied)},
           .plans = {llama_model(tied)},
           .forms = {llama_form("LlamaForCausalLM", R"({"model_type": "llama", "vocab_size": 23,
               "hidden_size": 24, "max_position_embeddings": 9, "intermediate_size": 20,

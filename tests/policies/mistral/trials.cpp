@@ -18,6 +18,7 @@ FamilyTrials family_trials() {
   models.insert(models.begin(), {llama_model(mistral), padding});
   return {.models = models,
           .bases = {llama_base(mistral, "MistralModel")},
+          .packed = {packed_llama(mistral)},
           .plans = {llama_model(mistral)},
           .forms = {llama_form("MistralForCausalLM", R"({"model_type": "mistral", "vocab_size": 23,
               "hidden_size": 24, "max_position_embeddings": 9, "intermediate_size": 20,

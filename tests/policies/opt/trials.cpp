@@ -61,6 +61,10 @@ FamilyTrials family_trials() {
   trials.bases = {{"OPTModel", [](const std::string& precision) {
                      return base_trial(opt_trial({"OPTModel", true, /*biases=*/false}, precision));
                    }}};
+  trials.packed = {
+      {"OPTForCausalLM, packed",
+       [](const std::string& precision) { return packed_trial(opt_trial({"OPTForCausalLM"}, precision)); },
+       {"fp64"}}};
   trials.plans = {model_of(without_biases)};
   trials.forms = {{"OPTForCausalLM", [](const std::string& precision) {
                      return form_trial(opt_trial({"OPTForCausalLM", true, /*biases=*/false, 0.2}, precision));

@@ -17,7 +17,11 @@ FamilyTrials family_trials() {
   model.precisions = form.precisions = {"fp64"};
   std::vector<TinyTrial> models = llama_classifiers(qwen, "Qwen2");
   models.insert(models.begin(), model);
-  return {.models = models, .bases = {llama_base(qwen, "Qwen2Model")}, .plans = {model}, .forms = {form}};
+  return {.models = models,
+          .bases = {llama_base(qwen, "Qwen2Model")},
+          .packed = {packed_llama(qwen)},
+          .plans = {model},
+          .forms = {form}};
 }
 
 }  // namespace weft::test

@@ -15,6 +15,7 @@ FamilyTrials family_trials() {
   models.insert(models.begin(), llama_model(qwen));
   FamilyTrials trials = {.models = models,
                          .bases = {llama_base(qwen, "Qwen3Model")},
+                         .packed = {packed_llama(qwen)},
                          .forms = {llama_form("Qwen3ForCausalLM", R"({"model_type": "qwen3",
                              "vocab_size": 23, "hidden_size": 24, "max_position_embeddings": 9,
                              "intermediate_size": 20, "num_hidden_layers": 1, "num_attention_heads": 4,

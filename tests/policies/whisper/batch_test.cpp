@@ -156,25 +156,22 @@ TEST(WhisperInput, ADecoderDoesNotSeeWhatComesLater) {
   EXPECT_FALSE(output(other, first).slice(1, 0, 4).equal(expected.slice(1, 0, 4)));  // an encoder does
 }
 
-// Positions count from 0 unless they are given. With a cache, as in Hugging Face, those that restart do not
-// mark packed sequences.
+// Positions count from 0 unless they are given. Those that restart mark documents.
 TEST(WhisperInput, TakesPositionsOfTheDecoder) {
   const at::Tensor target = ids({2, 5}), restart = at::tensor({0, 1, 2, 0, 1}, at::kLong).view({1, 5});
-  const auto output = [&](nn::Model& model, const at::Tensor& positions) {
-    Batch of = batch({{"input_features", features(2)}, {"decoder_input_ids", target}});
-    if (positions.defined()) of.set("decoder_position_ids", positions);
-    return run(model, of).at("last_hidden_state");
-  };
   const auto model = tiny("WhisperModel");
-  const at::Tensor expected = output(*model, {});
-  EXPECT_TRUE(output(*model, at::arange(5).unsqueeze(0)).equal(expected));
-  EXPECT_TRUE(output(*model, at::arange(5).repeat({2, 1})).equal(expected));
-  EXPECT_FALSE(output(*model, restart).equal(expected));
-  const auto packing = tiny("WhisperModel", kTiny.with_json("use_cache", "false"));
-  EXPECT_TRUE(is_near(output(*packing, at::arange(5).unsqueeze(0)), expected, 1e-6));
-  const at::Tensor packed = output(*packing, restart);
-  EXPECT_TRUE(is_near(packed.slice(1, 0, 3), output(*model, restart).slice(1, 0, 3), 1e-6));
-  EXPECT_FALSE(is_near(packed.slice(1, 3), output(*model, restart).slice(1, 3), 1e-3));
+  const auto output = [&](const at::Tensor& tokens, const at::Tensor& positions) {
+    Batch of = batch({{"input_features", features(2)}, {"decoder_input_ids", tokens}});
+    if (positions.defined()) of.set("decoder_position_ids", positions);
+    return run(*model, of).at("last_hidden_state");
+  };
+  const at::Tensor expected = output(target, {});
+  EXPECT_TRUE(output(target, at::arange(5).unsqueeze(0)).equal(expected));
+  EXPECT_TRUE(output(target, at::arange(5).repeat({2, 1})).equal(expected));
+  const at::Tensor packed = output(target, restart);
+  EXPECT_TRUE(is_near(packed.slice(1, 0, 3), expected.slice(1, 0, 3), 1e-6));
+  EXPECT_TRUE(is_near(packed.slice(1, 3), output(target.slice(1, 3), {}), 1e-6));
+  EXPECT_FALSE(is_near(packed.slice(1, 3), expected.slice(1, 3), 1e-3));
 }
 
 TEST(WhisperLengths, NameTheSequenceOfEachStack) {

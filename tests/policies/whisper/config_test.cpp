@@ -95,7 +95,6 @@ TEST(WhisperConfig, HasDefaultsOfHuggingFace) {
   EXPECT_EQ(config.attention_dropout, 0);
   EXPECT_EQ(config.activation_dropout, 0);
   EXPECT_EQ(config.init_std, 0.02);
-  EXPECT_TRUE(config.use_cache);
   EXPECT_TRUE(config.tie_word_embeddings);
   EXPECT_EQ(config.decoder_start_token_id, 50257);
   EXPECT_EQ(config.pad_token_id, 50256);
@@ -135,7 +134,6 @@ TEST(WhisperConfig, ReadsEveryKey) {
   EXPECT_EQ(config.attention_dropout, 0.2);
   EXPECT_EQ(config.activation_dropout, 0.3);
   EXPECT_EQ(config.init_std, 0.5);
-  EXPECT_FALSE(config.use_cache);
   EXPECT_FALSE(config.tie_word_embeddings);
   EXPECT_FALSE(config.decoder_start_token_id);
   EXPECT_FALSE(config.pad_token_id);

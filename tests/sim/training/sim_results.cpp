@@ -14,10 +14,11 @@ namespace {
 // Each launch of ranks has a time limit, and so runs a few cases.
 constexpr size_t kLaunch = 6;
 
-// Expects replays. The first steps compare ranks and run eagerly; the update is not part of a graph.
+// Expects replays. The first steps compare ranks and run eagerly; the update is not part of a graph. Of
+// packed documents such a step masks what an eager one leaves out document by document, in fewer launches.
 void expect_replays(const Trained& found, const Trained& eager) {
-  EXPECT_GE(found.launches[2], eager.launches[2]);
-  EXPECT_LT(*std::min_element(found.launches.begin(), found.launches.end()), eager.launches[2] - 60);
+  const int64_t run = std::min<int64_t>(found.launches[2], eager.launches[2]);
+  EXPECT_LT(*std::min_element(found.launches.begin(), found.launches.end()), run - 60);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ class Alibi : public RelativeAttentionBias {
   explicit Alibi(int64_t num_heads);
   // Returns the bias of the heads that attend here to all T keys, plus `padding`: (1 or N, heads, 1, T) in
   // the dtype of `padding`, or else of x. x: hidden states (N, t, C); padding: additive mask (N, 1, 1, T) or
-  // undefined. Positions count the keys that are not padding.
+  // undefined. Positions count the keys that are not padding. In place of padding there may be document
+  // begins (masks.hpp): positions then begin again with each document, and are not masked.
   // With a KeyValueCache the keys are all of its positions, and it has the padding of earlier ones.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& padding) const;
   std::string kind() const override { return "Alibi"; }

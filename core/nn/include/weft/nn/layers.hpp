@@ -130,7 +130,8 @@ void check_ids(const at::Tensor& ids, int64_t count, std::string_view what,
 
 // Scaled dot-product attention: softmax(scale q k^T + mask) v, or, with a soft cap c, softmax(c tanh(scale q
 // k^T / c) + mask) v (Gemma 2, arXiv:2408.00118, section 2). q, k, v: (B, H, T, D) with any strides whose
-// last one is 1. `mask` is boolean (true: attend) or additive and broadcasts to (B, H, T, T), or undefined.
+// last one is 1. `mask` is boolean (true: attend) or additive and broadcasts to (B, H, T, T), or it is
+// document begins (masks.hpp), or undefined.
 // The result of a row that may attend to nothing is unspecified, but finite.
 struct AttentionOptions {
   bool causal = false;          // position i attends to 0 ... i, and only where the mask allows it too
@@ -142,6 +143,9 @@ struct AttentionOptions {
   uint64_t random_stream = 0;   // of the dropout masks, as Dropout::random_stream
   bool upcast = false;          // computes fp16 and bf16 inputs in fp32
   bool fused = true;            // uses a fused kernel if there is one for these arguments
+  // Document begins (masks.hpp): each document attends to itself alone, which is computed for one after the
+  // other. For attention that has a mask too; otherwise they can stand in its place. Undefined: rows are one.
+  at::Tensor documents = {};
 };
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
                      const AttentionOptions& options);

@@ -68,7 +68,8 @@ class AttentionOperation {
   virtual at::Tensor positions(const at::Tensor& given, const at::Tensor& like) const = 0;
   // Returns nn::self_attention of this rank's queries over the whole sequences. q: (B, t, H, D), k and v:
   // (B, s, G, D) -> (B, t, H D). `mask` covers the whole sequences, or, if it has heads and queries of its
-  // own, the part that PositionBiasOperation selects.
+  // own, the part that PositionBiasOperation selects. Document begins, which cover the whole sequences too,
+  // are in `options` alone.
   virtual at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                              const at::Tensor& mask, const AttentionOptions& options) const = 0;
 };

@@ -35,7 +35,6 @@ struct RotaryDecoderConfig {
   double classifier_dropout = 0.1;  // of the class for tokens; also called "hidden_dropout"
   bool classifier_bias = true;      // "token_classification_bias"
   bool tie_word_embeddings = false;
-  bool use_cache = true;
   std::optional<int64_t> pad_token_id;
   // The default of the key, RotaryConfig::part. Empty: the family turns all channels of a head, and a file
   // with another value is refused.

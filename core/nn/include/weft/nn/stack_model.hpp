@@ -55,6 +55,10 @@ class TokenStackModel : public StackModel, public TokenModel {
  public:
   std::vector<Vocabulary> vocabularies() const override;
   int64_t max_sequence_length() const override { return tokens_.positions; }
+  bool separates_documents() const override { return tokens_.packs; }
+  bool positions_mark_documents() const override {
+    return tokens_.packs && tokens_.position_ids && tokens_.positions_mark_documents;
+  }
   std::optional<Decoding> decoding() const override;
   // Returns the head's, without causal_lm if positions see later tokens (continues_text() is false).
   std::vector<Objective> objectives() const override;

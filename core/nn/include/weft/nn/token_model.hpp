@@ -25,6 +25,9 @@ class TokenModel {
   virtual bool continues_text() const { return true; }
   // Returns the largest number of tokens in a sequence, or 0 if there is no limit.
   virtual int64_t max_sequence_length() const { return 0; }
+  // Returns TokenOptions::packs, and whether positions that begin again mark documents too.
+  virtual bool separates_documents() const { return false; }
+  virtual bool positions_mark_documents() const { return false; }
 };
 
 // Returns `model` as a TokenModel, or null if it reads no tokens, or other inputs beside them.
@@ -38,17 +41,22 @@ struct TokenOptions {
   int64_t token_types = 0;             // the vocabulary of token_type_ids, or 0 if they are not an input
   bool position_ids = true;            // whether position_ids are an input
   bool blocks_need_positions = false;  // whether the State keeps position_ids for the blocks
-  // Whether position_ids that restart within a row mark packed sequences, which do not attend to each other.
-  // As in Hugging Face this holds only without an attention mask and with "use_cache" false.
+  // Whether the blocks keep the documents of a row apart: "document_ids" are an input then, and the mask of
+  // the State may be document begins (masks.hpp), which nn::Attention takes.
   bool packs = false;
+  // Whether position_ids that are not the previous one plus one begin a document too, in a batch without
+  // document_ids and without an attention mask, as in Hugging Face's find_packed_sequence_indices.
+  bool positions_mark_documents = true;
   bool choices = false;  // whether ids may have shape (B, choices, T)
   bool decoder = false;  // whether the names are the decoder's ("decoder_input_ids")
   at::ScalarType dtype = at::kFloat;
 };
 
 // The inputs of a token sequence. Of a batch it reads ids (B, T) of int64 or int32, an attention mask (B, T)
-// of ones and zeros, token types (B, T), and positions (B, T) or (1, T). It writes ids, token types and
-// positions to the State as int64 (N, T), and the mask as padding_mask() or packing_mask() returns it.
+// of ones and zeros, token types (B, T), positions (B, T) or (1, T), and document ids (B, T), of which equal
+// ones that follow each other are one document. It writes ids, token types and positions to the State as
+// int64 (N, T), and the mask as padding_mask() or document_begins() returns it. Without position_ids the
+// positions of several documents begin again in each.
 class TokenInputs final : public Inputs {
  public:
   explicit TokenInputs(TokenOptions options);
@@ -68,6 +76,8 @@ class TokenInputs final : public Inputs {
 
  private:
   at::Tensor position_ids(const BatchFields& batch, const at::Tensor& ids) const;
+  // Returns the document begins, or an undefined tensor. positions: (1 or N, T), or undefined.
+  at::Tensor documents(const BatchFields& batch, const at::Tensor& ids, const at::Tensor& positions) const;
 
   const TokenOptions options_;
   const char* const ids_;
