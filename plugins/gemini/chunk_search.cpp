@@ -112,4 +112,32 @@ ChunkLayout search_chunks(const std::vector<int64_t>& sizes, int64_t ranks, cons
   return layout;
 }
 
+ChunkLayout search_chunks(const std::vector<int64_t>& sizes, const std::vector<uint32_t>& dtypes,
+                          int64_t ranks, const SearchOptions& options) {
+  std::vector<uint32_t> different;
+  for (const uint32_t dtype : dtypes)
+    if (std::find(different.begin(), different.end(), dtype) == different.end()) different.push_back(dtype);
+  if (different.size() < 2) return search_chunks(sizes, ranks, options);
+  ChunkLayout layout;
+  for (const uint32_t dtype : different) {
+    std::vector<int64_t> own_sizes;
+    std::vector<size_t> own;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (dtypes[i] != dtype) continue;
+      own_sizes.push_back(sizes[i]);
+      own.push_back(i);
+    }
+    ChunkLayout part = search_chunks(own_sizes, ranks, options);
+    for (ChunkPlan& chunk : part.chunks) {
+      for (Place& place : chunk.places) place.parameter = own[place.parameter];
+      layout.chunks.push_back(std::move(chunk));
+    }
+    layout.chunk_size = std::max(layout.chunk_size, part.chunk_size);
+    layout.used += part.used;
+    layout.wasted += part.wasted;
+    layout.outliers += part.outliers;
+  }
+  return layout;
+}
+
 }  // namespace weft::plugin::gemini

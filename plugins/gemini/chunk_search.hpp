@@ -49,5 +49,9 @@ int64_t waste(const std::vector<int64_t>& sizes, int64_t chunk_size);
 // Returns the chunks for parameters of `sizes` elements in execution order. Every chunk size is a multiple of
 // `ranks`. Throws INVALID_ARGUMENT if the options leave no size to try.
 ChunkLayout search_chunks(const std::vector<int64_t>& sizes, int64_t ranks, const SearchOptions& options);
+// Does the same for the parameters of each dtype by themselves: `dtypes` has one for each parameter. The
+// chunks of the dtype that comes first stand first.
+ChunkLayout search_chunks(const std::vector<int64_t>& sizes, const std::vector<uint32_t>& dtypes,
+                          int64_t ranks, const SearchOptions& options);
 
 }  // namespace weft::plugin::gemini

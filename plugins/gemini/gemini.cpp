@@ -152,9 +152,14 @@ class Gemini final : public Strategy {
 
   ChunkLayout search(const std::vector<Parameter>& parameters, const Training& made) const {
     std::vector<int64_t> sizes;
-    for (const Parameter& parameter : parameters) sizes.push_back(parameter.info().count);
+    std::vector<uint32_t> dtypes;
+    for (const Parameter& parameter : parameters) {
+      sizes.push_back(parameter.info().count);
+      dtypes.push_back(parameter.info().working_dtype);
+    }
     const auto begin = std::chrono::steady_clock::now();
-    ChunkLayout layout = search_chunks(sizes, made.communicator(made.axes("data")).size(), chosen_.search);
+    ChunkLayout layout =
+        search_chunks(sizes, dtypes, made.communicator(made.axes("data")).size(), chosen_.search);
     const std::chrono::duration<double> span = std::chrono::steady_clock::now() - begin;
     if (chosen_.verbose && rank == 0)
       log(print(
@@ -169,10 +174,11 @@ class Gemini final : public Strategy {
   void make_chunks(const ChunkLayout& layout, const std::vector<Parameter>& parameters,
                    const Training& made) {
     if (parameters.empty()) return;
-    const at::ScalarType working = scalar_type(parameters.front().info().working_dtype);
     std::vector<int64_t> bytes;
-    for (const ChunkPlan& plan : layout.chunks)
-      bytes.push_back(plan.size * static_cast<int64_t>(c10::elementSize(working)));
+    for (const ChunkPlan& plan : layout.chunks) {
+      const uint32_t working = parameters[plan.places.front().parameter].info().working_dtype;
+      bytes.push_back(plan.size * static_cast<int64_t>(c10::elementSize(scalar_type(working))));
+    }
     placement_ = place(chosen_.placement, bytes);
     ChunkOptions chunk;
     chunk.group = made.communicator(made.axes("data"));

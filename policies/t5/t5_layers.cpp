@@ -3,7 +3,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/isinf.h>
 #include <ATen/ops/log.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/where.h>
@@ -108,6 +107,10 @@ at::Tensor Attention::position_bias(int64_t positions, const at::Tensor& padding
   return mask.defined() ? bias + mask : bias;
 }
 
+at::ScalarType residual_dtype(at::ScalarType dtype) {
+  return dtype == at::kHalf ? at::kFloat : dtype;
+}
+
 FeedForward::FeedForward(const T5Config& config, at::ScalarType dtype) {
   const auto linear = [&](const char* name, int64_t in, int64_t out) {
     return register_module(name, std::make_shared<nn::Linear>(in, out, false, dtype));
@@ -118,22 +121,21 @@ FeedForward::FeedForward(const T5Config& config, at::ScalarType dtype) {
   } else {
     wi = linear("wi", config.d_model, config.d_ff);
   }
-  wo = linear("wo", config.d_ff, config.d_model);
+  wo = register_module(
+      "wo", std::make_shared<nn::Linear>(config.d_ff, config.d_model, false, residual_dtype(dtype)));
   act = register_module("act", std::make_shared<nn::Activation>(config.activation));
   dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.dropout_rate));
 }
 
 at::Tensor FeedForward::operator()(const at::Tensor& x) const {
-  if (wi) return (*wo)((*dropout)(act->of_linear(*wi, x)));
+  // Under autocast the product casts its input itself.
+  const auto out = [&](const at::Tensor& inner) {
+    const at::Tensor dropped = (*dropout)(inner);
+    return (*wo)(inner.scalar_type() == at::kHalf ? dropped.to(wo->weight.scalar_type()) : dropped);
+  };
+  if (wi) return out(act->of_linear(*wi, x));
   const std::vector<at::Tensor> inner = nn::linears(x, {wi_0.get(), wi_1.get()});
-  return (*wo)((*dropout)((*act)(inner[0], inner[1])));
-}
-
-// The host does not read whether there is an infinity.
-at::Tensor finite(const at::Tensor& x) {
-  if (x.scalar_type() != at::kHalf) return x;
-  const at::Tensor largest = (65504 - at::isinf(x).any().to(at::kFloat) * 1000).to(at::kHalf);
-  return x.clamp(-largest, largest);
+  return out((*act)(inner[0], inner[1]));
 }
 
 Block::Block(const T5Config& config, Side side, bool first, at::ScalarType dtype) {

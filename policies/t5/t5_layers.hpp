@@ -78,6 +78,11 @@ class Attention : public nn::Attention {
 
 enum class Side { kEncoder, kDecoder };
 
+// Returns the dtype of the residual stream and of the feed-forward's output projection. In fp16 it is fp32,
+// as transformers keeps the projection, because their values can exceed 65504; the stream is what it is added
+// to.
+at::ScalarType residual_dtype(at::ScalarType dtype);
+
 class FeedForward : public nn::Layer {
  public:
   FeedForward(const T5Config& config, at::ScalarType dtype);
@@ -90,10 +95,6 @@ class FeedForward : public nn::Layer {
   std::shared_ptr<nn::Activation> act;
   std::shared_ptr<nn::Dropout> dropout;
 };
-
-// Clamps infinite values of an fp16 tensor to large finite ones, as transformers does, because activations of
-// T5 can exceed 65504. Returns tensors of other dtypes unchanged.
-at::Tensor finite(const at::Tensor& x);
 
 // Computes x + dropout(inner(layer_norm(x))), as every layer of a block does.
 template <class Inner>
@@ -108,7 +109,7 @@ class Residual : public torch::nn::Module {
   template <class... Others>
   at::Tensor operator()(const at::Tensor& x, const Others&... others) const {
     const nn::Branch branch = layer_norm->branch(x);
-    return finite(dropout->added(branch.kept, (*inner)(branch.normed, others...)));
+    return dropout->added(branch.kept, (*inner)(branch.normed, others...));
   }
 
   std::shared_ptr<Inner> inner;

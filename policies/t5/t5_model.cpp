@@ -70,7 +70,8 @@ struct StackLayers {
     dropout = root.register_module("dropout", std::make_shared<nn::Dropout>(config.dropout_rate));
   }
   at::Tensor embedded(const at::Tensor& ids) const {
-    return (*dropout)((*embed_tokens)((*places.stream_begin)(ids)));
+    const at::Tensor x = (*dropout)((*embed_tokens)((*places.stream_begin)(ids)));
+    return x.to(residual_dtype(x.scalar_type()));
   }
   nn::LastLayers last() const {
     return {[norm = final_layer_norm.get(), dropout = dropout.get()](const at::Tensor& x) {
@@ -194,6 +195,9 @@ std::vector<Vocabulary> T5Model::vocabularies() const {
 
 std::vector<nn::ComposedModel::Passed> T5Model::made_fields(const Batch& batch, const State& input) const {
   std::vector<Passed> made = EncoderDecoderModel::made_fields(batch, input);
+  for (Passed& passed : made)
+    if (passed.field.name == nn::kHidden || passed.field.name == nn::kDecoderHidden)
+      passed.field.dtype = residual_dtype(traits().dtype);
   const auto add_bias = [&](const StackLayers& stack, const nn::SequenceLength& length, const char* mask,
                             size_t first, size_t last) {
     const int64_t rows = input.has(mask) ? length.rows : 1;

@@ -25,6 +25,7 @@ cases: at most 1e-6 and 3.4e-6; see --noise), and fp64 with scaled_dot_product_a
 """
 
 import argparse
+import itertools
 import json
 import sys
 import tempfile
@@ -103,6 +104,8 @@ def checkpoint(model):
 def restored(family, case, weights, config_text, dtype, attention):
     config = family.config_class(**json.loads(config_text))
     model = getattr(transformers, case.model_class)._from_config(config, attn_implementation=attention)
+    # What from_pretrained keeps in fp32 where the dtype is fp16.
+    kept = set(model._keep_in_fp32_modules or []) if dtype == torch.float16 else set()
     family.adjust(model)
     names = {family.stored_name(name): name for name in model.state_dict()}
     weights = {names.get(name, name): value for name, value in weights.items()}
@@ -111,7 +114,10 @@ def restored(family, case, weights, config_text, dtype, attention):
         raise SystemExit(f"generate.py: {case.file_name}: missing {missing}, unexpected {unexpected}")
     if dtype == torch.float64:
         family.make_exact(model)
-    return model.to(dtype).train()
+    for name, value in itertools.chain(model.named_parameters(), model.named_buffers()):
+        if not kept & set(name.split(".")) and value.is_floating_point():
+            value.data = value.data.to(dtype)
+    return model.train()
 
 
 def run(family, model, inputs, dtype):

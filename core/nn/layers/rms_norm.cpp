@@ -70,7 +70,9 @@ at::Tensor RmsNorm::operator()(const at::Tensor& x) const {
   }
   const at::Tensor exact = at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x;
   const at::Tensor scale = at::rsqrt(exact.square().mean(-1, true) + epsilon);
-  return weight * (exact * scale).to(x.scalar_type());
+  // A residual stream may be wider than a half-precision norm and the layers behind it.
+  const bool half = at::isReducedFloatingType(weight.scalar_type());
+  return weight * (exact * scale).to((half ? weight : x).scalar_type());
 }
 
 }  // namespace weft::nn

@@ -11,10 +11,12 @@
 #include "apply/apply.hpp"
 #include "base/text.hpp"
 #include "device/device.hpp"
+#include "install/batch_statistics.hpp"
 #include "memory/transfers.hpp"
 #include "training/initial_values.hpp"
 #include "training/part.hpp"
 #include "training/stages.hpp"
+#include "weft/nn/batch_norm.hpp"
 
 weft_param::~weft_param() {
   if (!bound) return;
@@ -23,7 +25,7 @@ weft_param::~weft_param() {
 }
 
 at::ScalarType weft_param::master_dtype() const {
-  return frozen ? tensor.scalar_type() : bindings->master_dtype();
+  return frozen ? tensor.scalar_type() : bindings->master_dtype(tensor.scalar_type());
 }
 
 int64_t weft_param::count() const {
@@ -76,11 +78,13 @@ Bindings::~Bindings() {
 
 void Bindings::start(const MakePlan& make_plan) {
   try {
-    place_buffers(*model_);
+    refuse_stages_of_buffers();
+    place_buffers(*model_, source_.get());
     make_mesh();
     stages_ = divide_model(*model_, options_.host.pipeline);
     mark_recomputed();
     apply_plan(make_plan);
+    parallel::synchronise_statistics(*model_, comm(Mesh::samples())->communicator);
     keep_stage();
     strategy_->call<&weft_strategy_api::configure>(static_cast<weft_training*>(this));
     check_bound();
@@ -90,6 +94,16 @@ void Bindings::start(const MakePlan& make_plan) {
     unbind();
     throw;
   }
+}
+
+void Bindings::refuse_stages_of_buffers() const {
+  const auto kept = nn::kept_buffers(*model_);
+  if (kept.empty() || options_.host.pipeline.size < 2) return;
+  fail(
+      WEFT_UNIMPLEMENTED,
+      "{}: {} pipeline stages were asked for, but {} has buffers that are saved, such as {}, and only one of "
+      "the stages would change each; use one stage",
+      strategy_name(), options_.host.pipeline.size, model_->architecture(), kept.front().first);
 }
 
 void Bindings::make_mesh() {
@@ -207,7 +221,11 @@ at::ScalarType Bindings::dtype() const {
 }
 
 at::ScalarType Bindings::master_dtype() const {
-  return options_.host.master_weights && at::isReducedFloatingType(dtype()) ? at::kFloat : dtype();
+  return master_dtype(dtype());
+}
+
+at::ScalarType Bindings::master_dtype(at::ScalarType working) const {
+  return options_.host.master_weights && at::isReducedFloatingType(working) ? at::kFloat : working;
 }
 
 void Bindings::read(const weft_param& param, int64_t begin, int64_t count, const at::Tensor& values) const {

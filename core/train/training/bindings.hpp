@@ -71,8 +71,10 @@ class Bindings {
   const std::vector<std::unique_ptr<weft_unit>>& units() const { return units_; }
   const std::vector<std::pair<std::string, at::Tensor>>& buffers() const { return buffers_; }
   weft_param* find_param(std::string_view name) const;  // by canonical or tied name; null if there is none
-  at::ScalarType dtype() const;                         // the working dtype
-  at::ScalarType master_dtype() const;                  // the dtype of the values that the optimizer updates
+  // The working dtype of the model. Single parameters may be wider, as a model may keep some in fp32.
+  at::ScalarType dtype() const;
+  at::ScalarType master_dtype() const;  // the dtype of the values that the optimizer updates
+  at::ScalarType master_dtype(at::ScalarType working) const;  // of a parameter of this working dtype
 
   // The virtual stages into which the host divides the units; one with all units if it does not, as under a
   // strategy that makes the pipeline axis itself. Parameters of units that run on other ranks are absent
@@ -153,6 +155,7 @@ class Bindings {
   void rebind(const std::vector<at::Tensor>& storage);
 
  private:
+  void refuse_stages_of_buffers() const;
   void make_mesh();
   void apply_plan(const MakePlan& make_plan);
   void make_params();

@@ -11,6 +11,8 @@
 #include "axes/cut.hpp"
 #include "base/text.hpp"
 #include "device/tensors.hpp"
+#include "training/bindings.hpp"
+#include "weft/nn/batch_norm.hpp"
 
 namespace weft {
 
@@ -98,12 +100,18 @@ void bind_storage(const weft_param& param, const at::Tensor& value) {
   param.tensor.set_requires_grad(!param.frozen);
 }
 
-void place_buffers(const nn::Model& model) {
+void place_buffers(const nn::Model& model, ParameterSource* source) {
   for (const auto& item : model.named_buffers(true)) {
     const at::Tensor& buffer = item.value();
     if (!buffer.defined() || buffer.is_meta() || device::current().holds(buffer)) continue;
     const at::Tensor there = device::on_device(buffer.detach());
     buffer.unsafeGetTensorImpl()->shallow_copy_from(there.getIntrusivePtr());
+  }
+  if (source == nullptr) return;
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, buffer] : nn::kept_buffers(model)) {
+    const at::Tensor values = device::on_host(buffer).clone();
+    if (source->read(name, Box::whole(buffer.sizes().vec()), values)) buffer.copy_(values);
   }
 }
 

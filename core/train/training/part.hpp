@@ -12,6 +12,8 @@
 
 namespace weft {
 
+class ParameterSource;
+
 namespace parallel {
 class AppliedPlan;
 }
@@ -42,7 +44,8 @@ std::vector<CountedRun> counted_runs(const weft_param& param, int64_t begin, int
 void bind_storage(const weft_param& param, const at::Tensor& value);
 // Undoes bind_storage: the parameter is whole and on the meta device again, without gradient and hooks.
 void unbind_storage(weft_param& param);
-// Moves the buffers of the model to the device of this process. Keeps their TensorImpls likewise.
-void place_buffers(const nn::Model& model);
+// Moves the buffers of the model to the device of this process, and reads those that checkpoints keep from
+// `source`, which may be null. Keeps their TensorImpls likewise.
+void place_buffers(const nn::Model& model, ParameterSource* source);
 
 }  // namespace weft

@@ -28,8 +28,9 @@ template <class Refuse>
 void check_tensor(const at::Tensor& tensor, const char* what, const weft_param& param, int64_t count,
                   const Refuse& refuse) {
   check_elements(tensor, what, count, refuse);
-  const at::ScalarType dtype = tensor.scalar_type(), master = param.bindings->master_dtype();
-  const bool of_layer = dtype == param.tensor.scalar_type();
+  const at::ScalarType dtype = tensor.scalar_type(), layer = param.tensor.scalar_type();
+  const at::ScalarType master = param.bindings->master_dtype(layer);
+  const bool of_layer = dtype == layer;
   // A frozen parameter needs no master weights, but a strategy may put it in one buffer with others.
   if (dtype != master && !(of_layer && (what == kGradients || param.frozen)))
     refuse(std::string(what) + " are of " + c10::toString(dtype) + ", must be of " + c10::toString(master) +

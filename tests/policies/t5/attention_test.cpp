@@ -82,11 +82,32 @@ TEST(T5RelativeBias, ForbidsWhatComesLaterAndPadding) {
   EXPECT_TRUE(bias.eq(lowest).equal(forbidden));
 }
 
-TEST(T5Block, KeepsFp16Finite) {
-  const at::Tensor large = at::tensor({1.0f, 65504.0f, std::numeric_limits<float>::infinity()}).to(at::kHalf);
-  EXPECT_TRUE(t5::finite(large).to(at::kFloat).equal(at::tensor({1.0f, 64512.0f, 64512.0f})));
-  EXPECT_TRUE(t5::finite(large.slice(0, 0, 2)).equal(large.slice(0, 0, 2)));
-  EXPECT_TRUE(t5::finite(large.to(at::kFloat)).isinf().any().item<bool>());
+// Sums beyond 65504, the largest number of fp16.
+TEST(T5FeedForward, KeepsItsOutputInFp32WhereOtherLayersAreInFp16) {
+  for (const bool gated : {false, true}) {
+    t5::T5Config config = tiny();
+    config.d_ff = 16;
+    config.gated = gated;
+    config.dropout_rate = 0;
+    t5::FeedForward half(config, at::kHalf), exact(config, at::kDouble);
+    EXPECT_EQ(half.wo->weight.scalar_type(), at::kFloat);
+    EXPECT_EQ((gated ? half.wi_1 : half.wi)->weight.scalar_type(), at::kHalf);
+    at::manual_seed(4);
+    for (const auto& item : half.named_parameters()) {
+      const at::Tensor values = at::rand(item.value().sizes()) * (item.key() == "wo.weight" ? 3e4 : 1);
+      for (t5::FeedForward* const layer : {&half, &exact}) {
+        at::Tensor parameter = layer->named_parameters()[item.key()];
+        const at::Tensor value = values.to(at::kHalf).to(parameter.scalar_type());
+        parameter.unsafeGetTensorImpl()->shallow_copy_from(value.getIntrusivePtr());
+      }
+    }
+    const at::Tensor x = at::rand({2, 5, config.d_model}).to(at::kHalf);
+    const at::Tensor found = half(x), wanted = exact(x.to(at::kDouble));
+    EXPECT_EQ(found.scalar_type(), at::kFloat);
+    EXPECT_GT(wanted.min().item<double>(), 65504);
+    EXPECT_TRUE(at::allclose(found.to(at::kDouble), wanted, 5e-3)) << gated;
+  }
+  EXPECT_EQ(t5::FeedForward(tiny(), at::kBFloat16).wo->weight.scalar_type(), at::kBFloat16);
 }
 
 }  // namespace

@@ -16,6 +16,14 @@ TEST_P(T5Training, TrainsAsOneRankWithClippingAndRecomputation) {
   expect_steps_of_one_rank(chosen, {2}, t5_trial(kGeneration, kTied));
 }
 
+// In fp16 each block has a parameter in fp32.
+TEST_P(T5Training, HasTheGradientsOfOneRankInFp16) {
+  // The scale with which low_level_zero begins overflows.
+  const bool is_zero = std::string_view(GetParam()) == "low_level_zero";
+  expect_half_gradients_of_one_rank(under(GetParam(), is_zero ? R"({"initial_scale": 256})" : "{}", "fp16"),
+                                    0.02, {2}, t5_trial(kGeneration, kTied));
+}
+
 INSTANTIATE_TEST_SUITE_P(Strategies, T5Training,
                          testing::Values("torch_ddp", "low_level_zero", "torch_fsdp", "gemini"),
                          [](const auto& info) { return std::string(info.param); });
