@@ -53,12 +53,16 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
     bytes.append(buffer, static_cast<size_t>(count));
     if (bytes.size() > max_bytes) refuse_size("too many");
   }
+  refuse_lfs_pointer(bytes, shown);
+  return bytes;
+}
+
+void refuse_lfs_pointer(std::string_view bytes, std::string_view shown) {
   if (bytes.starts_with(kLfsPointer))
     fail(WEFT_DATA_LOSS,
          "{} is a Git LFS pointer in place of the file that it names; install git-lfs and run `git lfs pull` "
          "in that folder",
          shown);
-  return bytes;
 }
 
 int write_all(int descriptor, std::string_view bytes) noexcept {

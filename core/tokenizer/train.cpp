@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "tokenizer/byte_level.hpp"
 #include "tokenizer/regex.hpp"
@@ -42,7 +43,10 @@ class WordCounter final : public TrainingTexts {
     std::ifstream file(path, std::ios::binary);
     if (!file || std::filesystem::is_directory(path))
       fail(WEFT_NOT_FOUND, "cannot read {}, which is to be trained on", path);
+    bool first = true;
     for (std::string line; std::getline(file, line);) {
+      if (first) refuse_lfs_pointer(line, path);
+      first = false;
       if (!file.eof()) line += '\n';
       count(line);
     }

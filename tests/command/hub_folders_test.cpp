@@ -50,6 +50,11 @@ TEST_F(HubFolder, SaysWhichFileIsAGitLfsPointer) {
   folder_.file("samples.safetensors", kPointer);
   EXPECT_TRUE(refuses({"train", "--model", config_, "--data", in("samples.safetensors")}, 1,
                       {"samples.safetensors", "Git LFS pointer", "git lfs pull"}));
+  for (const char* data : {"tokens.bin", "text.txt", "text.jsonl", "text.json"}) {
+    folder_.file(data, kPointer);
+    EXPECT_TRUE(refuses({"train", "--model", config_, "--data", in(data), "--sequence-length", "4"}, 1,
+                        {data, "Git LFS pointer", "git lfs pull"}));
+  }
 }
 
 TEST_F(HubFolder, MayHaveKeysOfSamplingThatAGreedySearchDoesNotRead) {

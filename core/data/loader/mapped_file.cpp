@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace weft::data {
@@ -38,6 +39,7 @@ void MappedFile::map(int descriptor, const std::string& path) {
     fail(WEFT_PERMISSION_DENIED, "{}: cannot be read: {}", path, std::strerror(errno));
   first_ = static_cast<const char*>(mapped);
   size_ = size;
+  refuse_lfs_pointer(bytes(), path);
 }
 
 MappedFile::~MappedFile() {

@@ -9,7 +9,8 @@ namespace weft::data {
 
 class MappedFile {
  public:
-  // Throws NOT_FOUND or PERMISSION_DENIED with the path, and INVALID_ARGUMENT if it is not a regular file.
+  // Throws NOT_FOUND or PERMISSION_DENIED with the path, INVALID_ARGUMENT if it is not a regular file, and
+  // DATA_LOSS if it is a Git LFS pointer.
   explicit MappedFile(const std::string& path);
   // Maps an open regular file, and leaves it open. `path` is for messages.
   MappedFile(int descriptor, const std::string& path);

@@ -7,6 +7,7 @@
 #include <boost/interprocess/exceptions.hpp>
 #include <cstring>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "loader/shared_checks.hpp"
 #include "weft/nn/field_names.hpp"
@@ -54,6 +55,17 @@ TokenWindows::TokenWindows(std::string path, int64_t sequence_length, int bytes_
   if (error) fail(WEFT_DATA_LOSS, "{}: {}", path_, error.message());
   if (size_bytes == 0)
     fail(WEFT_INVALID_ARGUMENT, "{}: the file is empty; it must hold tokens (--data)", path_);
+  file_ = open_file(path_);
+  try {
+    region_ = ipc::mapped_region(file_, ipc::read_only);
+  } catch (const ipc::interprocess_exception& exception) {
+    fail(WEFT_PERMISSION_DENIED, "{}: cannot be mapped: {}", path_, exception.what());
+  }
+  // The file can shrink between the two calls above.
+  if (static_cast<int64_t>(region_.get_size()) < size_bytes) {
+    fail(WEFT_DATA_LOSS, "{}: it became shorter while it was opened", path_);
+  }
+  refuse_lfs_pointer({static_cast<const char*>(region_.get_address()), region_.get_size()}, path_);
   if (size_bytes % bytes_per_token != 0) {
     fail(WEFT_INVALID_ARGUMENT,
          "{}: {} bytes, must be a multiple of the {} bytes of a token; the file was cut short, or "
@@ -65,16 +77,6 @@ TokenWindows::TokenWindows(std::string path, int64_t sequence_length, int bytes_
     fail(WEFT_INVALID_ARGUMENT,
          "{}: {} tokens, shorter than one sample of {}; give a longer file or a smaller --sequence-length",
          path_, num_tokens_, sequence_length);
-  }
-  file_ = open_file(path_);
-  try {
-    region_ = ipc::mapped_region(file_, ipc::read_only);
-  } catch (const ipc::interprocess_exception& exception) {
-    fail(WEFT_PERMISSION_DENIED, "{}: cannot be mapped: {}", path_, exception.what());
-  }
-  // The file can shrink between these two calls.
-  if (static_cast<int64_t>(region_.get_size()) < size_bytes) {
-    fail(WEFT_DATA_LOSS, "{}: it became shorter while it was opened", path_);
   }
 }
 
