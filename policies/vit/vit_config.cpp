@@ -42,6 +42,7 @@ VitConfig VitConfig::read(const Config& config) {
   vit.hidden_dropout_prob = nn::probability(config, "hidden_dropout_prob", vit.hidden_dropout_prob);
   vit.attention_probs_dropout_prob =
       nn::probability(config, "attention_probs_dropout_prob", vit.attention_probs_dropout_prob);
+  vit.drop_path_rate = nn::probability(config, "drop_path_rate", vit.drop_path_rate);
   vit.initializer_range = nn::not_negative(config, "initializer_range", vit.initializer_range);
   vit.layer_norm_eps = nn::positive_real(config, "layer_norm_eps", vit.layer_norm_eps);
   vit.image_size = nn::height_and_width(config, "image_size", vit.image_size.height);

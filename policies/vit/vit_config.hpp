@@ -19,6 +19,9 @@ struct VitConfig {
   std::string hidden_act = "gelu";
   double hidden_dropout_prob = 0;
   double attention_probs_dropout_prob = 0;
+  // The probability with which training leaves out a branch of the last block, as the key of Hugging Face's
+  // other models of images; ViTConfig has none.
+  double drop_path_rate = 0;
   double initializer_range = 0.02;
   double layer_norm_eps = 1e-12;
   nn::HeightWidth image_size = {224, 224};

@@ -23,7 +23,7 @@ class ImageClassifier final : public nn::Head {
     classifier_ = model.register_module(
         "classifier", std::make_shared<nn::Linear>(config.hidden_size, labels_.count(), true, dtype));
   }
-  std::vector<std::string> fields() const override { return {nn::kLabels}; }
+  std::vector<std::string> fields() const override { return {nn::kLabels, nn::kLabelProbabilities}; }
   void prepare(const nn::BatchFields& batch, at::IntArrayRef positions, State&) const override {
     labels_.check(batch, positions[0]);
   }

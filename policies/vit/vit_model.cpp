@@ -14,6 +14,7 @@
 #include "weft/nn/architecture.hpp"
 #include "weft/nn/attention_dropout.hpp"
 #include "weft/nn/config_values.hpp"
+#include "weft/nn/drop_path.hpp"
 #include "weft/nn/first_position.hpp"
 #include "weft/nn/image_model.hpp"
 #include "weft/nn/stack_model.hpp"
@@ -54,23 +55,26 @@ class SelfAttention : public nn::Attention {
   std::shared_ptr<nn::Dropout> dropout;  // of the probabilities
 };
 
-// A linear layer and the dropout after it.
+// The end of a branch: a linear layer and the dropout after it.
 class Output : public nn::Layer {
  public:
-  Output(const VitConfig& config, int64_t in, at::ScalarType dtype);
+  Output(const VitConfig& config, int64_t in, double drop_path, at::ScalarType dtype);
   at::Tensor added(const at::Tensor& residual, const at::Tensor& x) const {
-    return dropout->added(residual, (*dense)(x));
+    if (!drop_path) return dropout->added(residual, (*dense)(x));
+    return residual + (*drop_path)((*dropout)((*dense)(x)));
   }
   std::string kind() const override { return "Output"; }
 
   std::shared_ptr<nn::Linear> dense;
   std::shared_ptr<nn::Dropout> dropout;
+  std::shared_ptr<nn::DropPath> drop_path;  // null where no branch is left out
 };
 
 class Block : public nn::Layer {
  public:
-  // With `first_alone` nobody reads other positions of the result than the first.
-  Block(const VitConfig& config, bool first_alone, at::ScalarType dtype);
+  // Both branches are left out with the probability `drop_path`. With `first_alone` nobody reads other
+  // positions of the result than the first.
+  Block(const VitConfig& config, double drop_path, bool first_alone, at::ScalarType dtype);
   at::Tensor operator()(const at::Tensor& x) const;  // (N, T, E) -> (N, T, E)
   std::string kind() const override { return "Block"; }
 
@@ -137,12 +141,14 @@ at::Tensor SelfAttention::operator()(const at::Tensor& queried, const at::Tensor
   return attend(heads(2), heads(0), heads(1), {}, options);
 }
 
-Output::Output(const VitConfig& config, int64_t in, at::ScalarType dtype) {
+Output::Output(const VitConfig& config, int64_t in, double drop_path, at::ScalarType dtype) {
   dense = register_module("dense", std::make_shared<nn::Linear>(in, config.hidden_size, true, dtype));
   dropout = register_module("dropout", std::make_shared<nn::Dropout>(config.hidden_dropout_prob));
+  if (drop_path > 0)
+    this->drop_path = register_module("drop_path", std::make_shared<nn::DropPath>(drop_path));
 }
 
-Block::Block(const VitConfig& config, bool first_alone, at::ScalarType dtype)
+Block::Block(const VitConfig& config, double drop_path, bool first_alone, at::ScalarType dtype)
     : first_alone_(first_alone), num_heads_(config.num_attention_heads) {
   const auto norm = [&](const char* name) {
     return register_module(name,
@@ -152,13 +158,15 @@ Block::Block(const VitConfig& config, bool first_alone, at::ScalarType dtype)
   torch::nn::Module& around = nn::submodule(*this, "attention");
   attention = around.register_module("attention", std::make_shared<SelfAttention>(config, dtype));
   attention_output = around.register_module(
-      "output", std::make_shared<Output>(config, config.num_attention_heads * config.head_dim, dtype));
+      "output",
+      std::make_shared<Output>(config, config.num_attention_heads * config.head_dim, drop_path, dtype));
   layernorm_after = norm("layernorm_after");
   torch::nn::Module& inner = nn::submodule(*this, "intermediate");
   intermediate = inner.register_module(
       "dense", std::make_shared<nn::Linear>(config.hidden_size, config.intermediate_size, true, dtype));
   act = inner.register_module("act", std::make_shared<nn::Activation>(config.hidden_act));
-  output = register_module("output", std::make_shared<Output>(config, config.intermediate_size, dtype));
+  output =
+      register_module("output", std::make_shared<Output>(config, config.intermediate_size, drop_path, dtype));
 }
 
 // Not with dropout, whose masks are those of all positions on every layout, nor where a plan divides the
@@ -225,7 +233,8 @@ VitModel::VitModel(const Config& config, const VitConfig& vit, const Architectur
       base(), "encoder.layer", vit.num_hidden_layers,
       [&](int64_t layer) {
         const bool is_last = layer + 1 == vit.num_hidden_layers;
-        return std::make_shared<Block>(vit, is_last && architecture.first_alone, dtype);
+        const double drop_path = nn::drop_path_probability(vit.drop_path_rate, layer, vit.num_hidden_layers);
+        return std::make_shared<Block>(vit, drop_path, is_last && architecture.first_alone, dtype);
       },
       [](const Block& block, State& state) { state.set(nn::kHidden, block(state.at(nn::kHidden))); });
   const auto layernorm = base().register_module(

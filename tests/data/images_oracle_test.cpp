@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "images/image_processing.hpp"
+#include "images/pixel_operations.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -58,7 +59,7 @@ int tolerance_of(const std::string& name) {
 }
 
 TEST(Images, HaveThePixelsOfPillow) {
-  ASSERT_EQ(oracle().at("decoded").size(), 24u);
+  ASSERT_EQ(oracle().at("decoded").size(), 26u);
   for (const json& one : oracle().at("decoded")) {
     const auto name = one.at("file").get<std::string>();
     SCOPED_TRACE(name + " " + one.at("channels").dump());
@@ -74,6 +75,17 @@ TEST(Images, AreResizedAsByPillow) {
     const Image image = resized(decode_image(file(one), "a.png", 3),
                                 {one.at("height").get<int64_t>(), one.at("width").get<int64_t>()},
                                 static_cast<Resampling>(one.at("filter").get<int>()));
+    expect_pixels(image, one.at("pixels").get<std::string>(), 0);
+  }
+}
+
+TEST(Images, AreChangedAsByPillow) {
+  ASSERT_EQ(oracle().at("changed").size(), 56u);
+  for (const json& one : oracle().at("changed")) {
+    SCOPED_TRACE(one.at("name").dump() + " " + one.at("magnitude").dump() + " " + one.at("file").dump());
+    Image image = decode_image(file(one), "a.png", one.at("channels").get<int64_t>());
+    apply(static_cast<PixelOperation>(one.at("operation").get<int>()), one.at("magnitude").get<double>(),
+          image);
     expect_pixels(image, one.at("pixels").get<std::string>(), 0);
   }
 }

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "images/auto_augment.hpp"
 #include "images/image_folder.hpp"
 #include "images/image_processing.hpp"
 #include "loader/class_folder.hpp"
@@ -200,6 +201,10 @@ TEST_F(ImageFolder, RefusesOptionsThatDoNotFitTogether) {
   options.processing.do_resize = false;
   EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "random_crop", "no size");
   options = {};
+  options.random_crop = 0.5;
+  options.crop_padding = 1;
+  EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "crop_padding is 1", "random_crop");
+  options = {};
   options.processing.image_mean = {1, 2};
   EXPECT_ERROR(open(options), WEFT_INVALID_ARGUMENT, "image_mean has 2 numbers", "3 channels");
   options = {};
@@ -245,6 +250,7 @@ TEST_F(ImageFolder, RandomChangesDependOnSeedEpochAndSampleAlone) {
   ImageOptions options;
   options.random_flip = true;
   options.random_crop = 0.2;
+  options.auto_augment = AutoAugment::kCifar10;
   const auto dataset = open(options), again = open(options);
   std::vector<int64_t> all(40);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
@@ -257,6 +263,53 @@ TEST_F(ImageFolder, RandomChangesDependOnSeedEpochAndSampleAlone) {
   EXPECT_FALSE(at::equal(pixels(*dataset, all, 1), first));
   options.seed = 43;
   EXPECT_FALSE(at::equal(pixels(*open(options), all, 0), first));
+}
+
+TEST_F(ImageFolder, PadsAndCropsBeforeValuesAreNormalised) {
+  write_class("a", 30);
+  ImageOptions options;
+  const auto plain = open(options);
+  options.crop_padding = 2;
+  const auto cropped = open(options);
+  int moved = 0;
+  for (int64_t i = 0; i < 30; ++i) {
+    // Black is -1.
+    const at::Tensor padded = at::constant_pad_nd(plain->get({i}).at("pixel_values"), {2, 2, 2, 2}, -1);
+    const at::Tensor found = cropped->get({i}).at("pixel_values");
+    int matches = 0;
+    for (int64_t top = 0; top <= 4; ++top)
+      for (int64_t left = 0; left <= 4; ++left)
+        if (at::equal(padded.narrow(2, top, 6).narrow(3, left, 6), found)) {
+          ++matches;
+          moved += top != 2 || left != 2 ? 1 : 0;
+        }
+    EXPECT_EQ(matches, 1);
+  }
+  EXPECT_GT(moved, 20);
+}
+
+TEST_F(ImageFolder, AutoAugmentAppliesWhatIsDrawn) {
+  write_class("a", 20);
+  ImageOptions options;
+  options.processing.do_resize = options.processing.do_normalize = false;
+  options.processing.rescale_factor = 1;
+  for (const AutoAugment kind : {AutoAugment::kRandAugment, AutoAugment::kImageNet, AutoAugment::kCifar10}) {
+    options.auto_augment = kind;
+    const auto dataset = open(options);
+    int changed = 0;
+    for (int64_t i = 0; i < 20; ++i) {
+      Image image = picture(10, 12, static_cast<int>(i));
+      const Image before = image;
+      SampleRandom random(options.seed + 0x666c6970, 3, i);
+      for (const DrawnOperation& drawn : draw_operations(kind, image.size, random))
+        apply(drawn.operation, drawn.magnitude, image);
+      changed += image.pixels != before.pixels ? 1 : 0;
+      const at::Tensor found =
+          dataset->get_in_epoch({i}, 3).at("pixel_values")[0].permute({1, 2, 0}).to(at::kByte).contiguous();
+      EXPECT_TRUE(std::equal(image.pixels.begin(), image.pixels.end(), found.const_data_ptr<uint8_t>()));
+    }
+    EXPECT_GT(changed, 8);
+  }
 }
 
 TEST_F(ImageFolder, FlipsAboutHalfOfTheImages) {

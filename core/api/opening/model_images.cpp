@@ -5,9 +5,11 @@
 #include <filesystem>
 
 #include "base/text.hpp"
+#include "images/image_changes.hpp"
 #include "images/image_folder.hpp"
 #include "opening/class_labels.hpp"
 #include "opening/model_files.hpp"
+#include "weft/nn/config_values.hpp"
 #include "weft/nn/image_model.hpp"
 
 namespace weft {
@@ -59,6 +61,17 @@ std::shared_ptr<data::Dataset> open_images(const Model& model, const std::string
     options.label_of = labels->label_of;
   }
   return data::image_folder(path, options, called, origin);
+}
+
+std::shared_ptr<data::Dataset> change_images(const Model& model, std::shared_ptr<data::Dataset> dataset,
+                                             data::ImageChanges changes, const SettingName& called) {
+  const std::string given = data::first_change(changes);
+  if (given.empty()) return dataset;
+  if (nn::find_image_model(model.module()) == nullptr)
+    fail(WEFT_INVALID_ARGUMENT, "{} changes images, but {} reads none; leave it out", called(given),
+         model.architecture());
+  changes.num_labels = nn::read_labels(model.config()).count;
+  return data::with_image_changes(std::move(dataset), changes, called);
 }
 
 }  // namespace weft

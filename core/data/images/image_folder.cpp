@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "images/auto_augment.hpp"
 #include "images/image_processing.hpp"
 #include "loader/class_folder.hpp"
 #include "loader/random.hpp"
@@ -74,7 +75,11 @@ class ImageFolder final : public Dataset {
       image = processor_.fitted(cropped(image, draw_crop(image.size, *options_.random_crop, random)));
     else
       image = processor_.sized(std::move(image), path);
+    if (options_.crop_padding != 0)
+      image = cropped(image, draw_padded_crop(image.size, options_.crop_padding, random));
     if (options_.random_flip && random.unit() < 0.5) flip(image);
+    for (const DrawnOperation& drawn : draw_operations(options_.auto_augment, image.size, random))
+      apply(drawn.operation, drawn.magnitude, image);
     return image;
   }
 
@@ -107,6 +112,9 @@ void check_options(const ImageOptions& options, const SettingName& called, const
     fail(WEFT_INVALID_ARGUMENT,
          "{} resizes what it crops, but {} gives no size; set do_resize to true, with a size",
          called("random_crop"), origin);
+  if (options.crop_padding < 0 || (options.crop_padding > 0 && options.random_crop))
+    fail(WEFT_INVALID_ARGUMENT, "{} is {}, must be at least 0, and 0 with {}", called("crop_padding"),
+         options.crop_padding, called("random_crop"));
   check_held_out(options.held_out, options.part, "images", called);
 }
 

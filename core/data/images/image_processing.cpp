@@ -94,6 +94,12 @@ Rectangle draw_crop(ImageSize image, double smallest_share, SampleRandom& random
   return {(image.height - size.height) / 2, (image.width - size.width) / 2, size};
 }
 
+Rectangle draw_padded_crop(ImageSize image, int64_t padding, SampleRandom& random) {
+  const auto places = static_cast<uint64_t>(2 * padding + 1);
+  const int64_t top = static_cast<int64_t>(draw_below(places, random)) - padding;
+  return {top, static_cast<int64_t>(draw_below(places, random)) - padding, image};
+}
+
 // As in Hugging Face: rescaled in double precision, normalised in single precision.
 ImageProcessor::ImageProcessor(ImageProcessing processing, int64_t channels)
     : processing_(std::move(processing)), values_(static_cast<size_t>(channels)) {

@@ -18,6 +18,10 @@ void check_processing(const ImageProcessing& processing, int64_t channels, const
 // al., Going deeper with convolutions, arXiv:1409.4842, section 6, as torchvision's RandomResizedCrop).
 Rectangle draw_crop(ImageSize image, double smallest_share, SampleRandom& random);
 
+// Draws the rectangle of the image's own size that a crop takes of an image with so much padding on each
+// side. It reaches outside of the image where padding is.
+Rectangle draw_padded_crop(ImageSize image, int64_t padding, SampleRandom& random);
+
 class ImageProcessor {
  public:
   ImageProcessor(ImageProcessing processing, int64_t channels);

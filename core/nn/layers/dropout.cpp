@@ -3,6 +3,7 @@
 
 #include "dispatch/operators.hpp"
 #include "dispatch/with_type.hpp"
+#include "weft/nn/drop_path.hpp"
 #include "weft/nn/forward_context.hpp"
 #include "weft/nn/layers.hpp"
 
@@ -84,6 +85,20 @@ at::Tensor Dropout::added(const at::Tensor& residual, const at::Tensor& x) const
   if (!drops() || !fused || !takes(x) || !alike) return residual + (*this)(x);
   return FusedDropout::apply(residual.contiguous(), x.contiguous(), drawn_mask_seed(random_stream),
                              1 - probability, scale());
+}
+
+// Draws from the default generator, from which ranks that share samples draw the same numbers.
+at::Tensor DropPath::operator()(const at::Tensor& x) const {
+  if (!is_training() || probability == 0) return x;
+  std::vector<int64_t> by_sample(static_cast<size_t>(x.dim()), 1);
+  by_sample[0] = x.size(0);
+  const double kept = 1 - probability;
+  const at::Tensor mask = drawn_mask(x.new_empty(by_sample), drawn_mask_seed(0), kept);
+  return x * (mask.to(x.scalar_type()) * (1 / kept));
+}
+
+double drop_path_probability(double rate, int64_t layer, int64_t count) {
+  return count < 2 ? 0 : rate * static_cast<double>(layer) / static_cast<double>(count - 1);
 }
 
 }  // namespace weft::nn

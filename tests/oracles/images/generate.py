@@ -5,6 +5,7 @@
     decoded      the pixels of a file as Pillow's convert() gives them, in hexadecimal
     resized      the same after Pillow's resize()
     processed    a preprocessor_config.json, and the pixel_values of a file
+    changed      the pixels of a file after an operation of torchvision's automatic augmentation on Pillow's images
 
     generate.py            writes images.json if it is missing or differs
     generate.py --check    makes it again and compares; exit status 1 where it differs
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy
 import PIL
 import transformers
-from PIL import Image
+from PIL import Image, ImageEnhance, ImageOps
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -48,6 +49,7 @@ def images():
         "rgb.png": encoded(rgb, "PNG"),
         "tall.png": encoded(Image.fromarray(picture(29, 12, 3)), "PNG"),
         "grey.png": encoded(grey, "PNG"),
+        "faint.png": encoded(Image.fromarray((picture(24, 25, 3) * 0.6 + 40).astype(numpy.uint8)), "PNG"),
         "grey_alpha.png": encoded(rgba.convert("LA"), "PNG"),
         "bits.png": encoded(grey.point(lambda v: 255 * (v > 120)).convert("1"), "PNG"),
         "palette.png": encoded(rgb.quantize(19), "PNG"),
@@ -66,6 +68,42 @@ def opened(data):
 
 def pixels(image):
     return image.tobytes().hex()
+
+
+def moved(image, matrix):
+    """What torchvision's affine() does with a Pillow image."""
+    return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST)
+
+
+# By the names of torchvision, with magnitudes.
+OPERATIONS = {
+    "Identity": (lambda image, _: image, [0]),
+    "ShearX": (lambda image, m: moved(image, (1, m, 0, 0, 1, 0)), [0.09, -0.3]),
+    "ShearY": (lambda image, m: moved(image, (1, 0, 0, m, 1, 0)), [0.2, -0.09]),
+    "TranslateX": (lambda image, m: moved(image, (1, 0, -int(m), 0, 1, 0)), [3.4, -7.9]),
+    "TranslateY": (lambda image, m: moved(image, (1, 0, 0, 0, 1, -int(m))), [3.4, -7.9]),
+    "Rotate": (lambda image, m: image.rotate(m), [9.0, -30.0]),
+    "Brightness": (lambda image, m: ImageEnhance.Brightness(image).enhance(1 + m), [0.27, -0.9]),
+    "Color": (lambda image, m: ImageEnhance.Color(image).enhance(1 + m), [0.9, -0.27]),
+    "Contrast": (lambda image, m: ImageEnhance.Contrast(image).enhance(1 + m), [0.9, -0.27]),
+    "Sharpness": (lambda image, m: ImageEnhance.Sharpness(image).enhance(1 + m), [0.9, -0.27]),
+    "Posterize": (lambda image, m: ImageOps.posterize(image, int(m)), [4, 7]),
+    "Solarize": (lambda image, m: ImageOps.solarize(image, m), [170, 178.5]),
+    "AutoContrast": (lambda image, _: ImageOps.autocontrast(image), [0]),
+    "Equalize": (lambda image, _: ImageOps.equalize(image), [0]),
+    "Invert": (lambda image, _: ImageOps.invert(image), [0]),
+}
+
+
+def changed(files):
+    results = []
+    for number, (name, (operation, magnitudes)) in enumerate(OPERATIONS.items()):
+        for file, mode, channels in (("faint.png", "RGB", 3), ("rgb.png", "RGB", 3), ("tall.png", "L", 1)):
+            for magnitude in magnitudes[:2 if file == "faint.png" else 1]:
+                image = operation(opened(files[file]).convert(mode), magnitude)
+                results.append({"file": file, "channels": channels, "operation": number, "name": name,
+                                "magnitude": magnitude, "pixels": pixels(image)})
+    return results
 
 
 SIZES = [(5, 4), (8, 8), (13, 20), (31, 17), (1, 1)]  # height, width
@@ -106,6 +144,7 @@ def make():
                     for name in ("rgb.png", "tall.png") for number in range(6) for height, width in SIZES],
         "processed": [{"file": name, "channels": channels, "config": config,
                        "values": processed(files[name], channels, config)} for name, channels, config in CONFIGS],
+        "changed": changed(files),
     }
 
 

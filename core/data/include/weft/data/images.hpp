@@ -55,6 +55,15 @@ struct ImageProcessing {
   std::optional<ImageSize> output_size() const;
 };
 
+// Sequences of random operations on the pixels of an image, with the operations and magnitudes of
+// torchvision.
+enum class AutoAugment {
+  kNone,
+  kRandAugment,  // 2 of 14 operations at magnitude 9 of 31 (Cubuk et al., RandAugment, arXiv:1909.13719)
+  kImageNet,     // one of the 25 policies of two operations that were found on this data set ...
+  kCifar10,      // ... or on this one (Cubuk et al., AutoAugment, arXiv:1805.09501)
+};
+
 // Which images of a folder are read, and how.
 struct ImageOptions {
   int64_t channels = 3;  // 1 or 3
@@ -70,13 +79,19 @@ struct ImageOptions {
   // image, the logarithm of its ratio of width to height uniform between those of 3/4 and 4/3.
   bool random_flip = false;
   std::optional<double> random_crop;
+  // If not 0, every side of the image, resized and cropped as `processing` says, gets so many black pixels,
+  // and a random rectangle of the size before takes its place (as torchvision's RandomCrop). Not with
+  // random_crop.
+  int64_t crop_padding = 0;
+  // Follows crops and flips, and is applied to the 8 bits of each channel, before values are rescaled.
+  AutoAugment auto_augment = AutoAugment::kNone;
 
   // The share of the images of each class that is held out, rounded, at least 0 and less than 1; every class
   // keeps an image to train on. The seed and the names of the class and of its files decide which. `part` is
   // the part to read.
   double held_out = 0;
   Part part = Part::kAll;
-  int64_t seed = 42;  // of flips, crops and the held-out part
+  int64_t seed = 42;  // of all changes and of the held-out part
 };
 
 // Opens a folder with one folder of .jpg, .jpeg and .png files per class: FOLDER/CLASS/FILE. A sample has
