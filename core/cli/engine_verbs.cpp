@@ -18,6 +18,11 @@ void add_evaluate(CLI::App& application) {
                   "Example: weft evaluate --model out --data README.md", "evaluate");
 }
 
+void add_predict(CLI::App& application) {
+  add_engine_verb(application, "predict", "Predict the labels of texts, a line of JSON for each",
+                  "Example: weft predict --model out --data reviews.csv --output labels.jsonl", "predict");
+}
+
 void add_forward(CLI::App& application) {
   add_engine_verb(
       application, "forward", "Run one forward pass and write the outputs under their Hugging Face names",

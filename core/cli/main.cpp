@@ -119,6 +119,7 @@ int run(int argc, char** argv) {
   application.footer("`weft VERB --help` shows the flags of a verb and an example.");
   add_train(application);
   add_evaluate(application);
+  add_predict(application);
   add_forward(application);
   add_generate(application);
   add_run(application);

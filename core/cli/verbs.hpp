@@ -25,6 +25,7 @@ void add_validate(CLI::App& plugins);
 void add_run(CLI::App& application);
 void add_train(CLI::App& application);
 void add_evaluate(CLI::App& application);
+void add_predict(CLI::App& application);
 void add_forward(CLI::App& application);
 void add_generate(CLI::App& application);
 void add_plan(CLI::App& application);

@@ -16,6 +16,7 @@ struct Verb {
 constexpr Verb kVerbs[] = {{"train", train, true},
                            {"forward", forward, true},
                            {"evaluate", evaluate, true},
+                           {"predict", predict, true},
                            {"generate", generate, true},
                            {"convert", convert, false},
                            {"plan", plan, false},

@@ -71,13 +71,15 @@ namespace {
 // Adds the texts of the records of a file.
 void add_records(const std::string& path, const std::string& shown, tokenizer::TrainingTexts& texts) {
   const data::MappedFile file(path);
-  for (const data::JsonStretch& stretch : data::json_stretches(file.bytes(), shown)) {
-    data::JsonRecords records(stretch);
-    while (const std::optional<data::JsonRecord> record = records.next()) try {
+  for (const data::JsonStretch& stretch : data::record_stretches(file.bytes(), shown)) {
+    data::Records records(file.bytes(), shown, stretch);
+    while (data::at_record(records, shown, [&] {
+      const std::optional<nlohmann::json> record = records.next();
+      if (record)
         for (const std::string& text : data::texts_of_record(*record)) texts.add(text);
-      } catch (const Error& error) {
-        fail(error.status(), "{}: {}", data::place_of(*record, shown, file.bytes()), error.what());
-      }
+      return record.has_value();
+    })) {
+    }
   }
 }
 
@@ -97,7 +99,7 @@ int train_tokenizer(const Settings& arguments) {
   const auto read = [&](tokenizer::TrainingTexts& texts) {
     for (const data::TextFiles& source : sources)
       for (size_t file = 0; file < source.files.size(); ++file)
-        if (data::has_json_lines(source.files[file]))
+        if (data::has_records(source.files[file]))
           add_records(source.path(file), source.shown(file), texts);
         else
           texts.add_file(source.path(file));

@@ -207,8 +207,8 @@ TEST_F(Metrics, AreInTheLineAndInTheFile) {
   const nlohmann::json expected = evaluate(model);
   const Words evaluate = {"evaluate", "--model", model, "--data", samples_of(model)};
   const Output output = expect_success(evaluate + Words{"--metrics", in("m.json"), "-n", "2"});
-  EXPECT_THAT(output.out,
-              testing::HasSubstr(fmt::format("  accuracy {:.4f}  (", expected.at("accuracy").get<double>())));
+  EXPECT_THAT(output.out, testing::HasSubstr(fmt::format("  accuracy {:.4f}  f1_macro ",
+                                                         expected.at("accuracy").get<double>())));
   const auto lines = read_metrics(in("m.json"));
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_NEAR(lines[0].at("accuracy"), expected.at("accuracy"), 1e-14);

@@ -35,7 +35,7 @@ std::vector<std::string> flags_of(const std::string& verb, const std::string& ty
 
 TEST_F(Numbers, EveryIntegerTakesTheWholeText) {
   size_t num_flags = 0;
-  for (const char* verb : {"train", "evaluate", "forward", "generate", "plan", "convert", "run"})
+  for (const char* verb : {"train", "evaluate", "predict", "forward", "generate", "plan", "convert", "run"})
     for (const std::string& flag : flags_of(verb, "INT")) {
       ++num_flags;
       expect_refused({{verb}}, flag, {"", "99999999999999999999"}, "a whole number from ");
@@ -47,7 +47,7 @@ TEST_F(Numbers, EveryIntegerTakesTheWholeText) {
 }
 
 TEST_F(Numbers, NoFlagIsTheValueOfAnother) {
-  for (const char* verb : {"train", "evaluate", "forward", "generate", "plan", "convert", "run"})
+  for (const char* verb : {"train", "evaluate", "predict", "forward", "generate", "plan", "convert", "run"})
     for (const char* type : {"INT", "FLOAT", "TEXT", "INT,...", "FLOAT,..."})
       for (const std::string& flag : flags_of(verb, type))
         EXPECT_TRUE(refuses({verb, flag, "--help"}, kUsage, {flag + " needs a value, but --help follows"}));
@@ -66,7 +66,7 @@ TEST_F(Numbers, RanksAndPortsHaveARange) {
 
 TEST_F(Numbers, EveryRealIsFinite) {
   size_t num_flags = 0;
-  for (const char* verb : {"train", "evaluate", "forward", "generate", "run"})
+  for (const char* verb : {"train", "evaluate", "predict", "forward", "generate", "run"})
     for (const std::string& flag : flags_of(verb, "FLOAT")) {
       ++num_flags;
       expect_refused({{verb}}, flag, {"", "nan", "inf", "1,5"}, "a finite number, such as 0.5 or 1e-3");

@@ -157,7 +157,7 @@ TEST_F(Objectives, AreRefusedForAClassThatCannotLearnByThem) {
                       {"--objective masked_image", "by causal_lm"}));
   const std::string labels = "from labels";
   EXPECT_TRUE(refuses(objective(config_, "causal_lm", {"--architecture", "GPT2ForSequenceClassification"}), 1,
-                      {"GPT2ForSequenceClassification", "--objective causal_lm", labels}));
+                      {"GPT2ForSequenceClassification", "--objective", "labels of rows"}));
   // Its positions see later tokens.
   EXPECT_TRUE(refuses(objective(bert_, "causal_lm", {"--architecture", "BertLMHeadModel"}), 1,
                       {"BertLMHeadModel", "--objective causal_lm", labels}));

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "command/command.hpp"
+#include "command/word_tokenizer.hpp"
 
 namespace weft::test {
 namespace {
@@ -19,50 +20,13 @@ constexpr const char* kColors[] = {"red", "gray", "white", "brown", "black", "gr
 constexpr const char* kCities[] = {"Rome", "Oslo", "Bern", "Kyiv", "Lima", "Cairo", "Quito", "Delhi"};
 constexpr int kContexts = 8, kQuestions = 5 * kContexts;
 
-json special(const char* token, int type) {
-  return {{"SpecialToken", {{"id", token}, {"type_id", type}}}};
-}
-json sequence(const char* name, int type) {
-  return {{"Sequence", {{"id", name}, {"type_id", type}}}};
-}
-
-// Returns a tokenizer of these words, as that of BERT.
-json word_tokenizer() {
-  json words;
-  const auto add = [&](std::string word) {
-    for (char& letter : word)
-      letter = static_cast<char>(letter == '[' || word[0] == '[' ? letter : std::tolower(letter));
-    words[word] = words.size();
-  };
-  for (const char* word : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", ".", "?", "the", "in", "lives", "where",
-                           "does", "live", "which", "color", "has"})
-    add(word);
+// Returns a tokenizer of the words of the questions.
+json question_tokenizer() {
+  std::vector<std::string> words = {".",    "?",    "the",   "in",    "lives", "where",
+                                    "does", "live", "which", "color", "has"};
   for (const auto& group : {kAnimals, kColors, kCities})
-    for (int i = 0; i < 8; ++i) add(group[i]);
-  const auto token = [](const char* name, int id) -> json {
-    return {{"id", name}, {"ids", {id}}, {"tokens", {name}}};
-  };
-  return {
-      {"normalizer",
-       {{"type", "BertNormalizer"},
-        {"clean_text", true},
-        {"handle_chinese_chars", true},
-        {"strip_accents", nullptr},
-        {"lowercase", true}}},
-      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-      {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
-      {"post_processor",
-       {{"type", "TemplateProcessing"},
-        {"single", {special("[CLS]", 0), sequence("A", 0), special("[SEP]", 0)}},
-        {"pair",
-         {special("[CLS]", 0), sequence("A", 0), special("[SEP]", 0), sequence("B", 1), special("[SEP]", 1)}},
-        {"special_tokens", {{"[CLS]", token("[CLS]", 2)}, {"[SEP]", token("[SEP]", 3)}}}}},
-      {"model",
-       {{"type", "WordPiece"},
-        {"unk_token", "[UNK]"},
-        {"continuing_subword_prefix", "##"},
-        {"max_input_chars_per_word", 100},
-        {"vocab", words}}}};
+    for (int i = 0; i < 8; ++i) words.emplace_back(group[i]);
+  return word_tokenizer(words);
 }
 
 // Returns paragraphs of SQuAD: each context has two animals, with two questions on each and one on another
@@ -106,7 +70,7 @@ class QuestionCommand : public CommandTest {
         "vocab_size": 39, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
         "num_attention_heads": 4, "max_position_embeddings": 24, "pad_token_id": 0, "initializer_range": 0.2,
         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})");
-    folder_.file("bert/tokenizer.json", word_tokenizer().dump());
+    folder_.file("bert/tokenizer.json", question_tokenizer().dump());
     folder_.file("bert/tokenizer_config.json", R"({"pad_token": "[PAD]", "cls_token": "[CLS]"})");
     folder_.file("squad.json", squad(paragraphs()));
   }

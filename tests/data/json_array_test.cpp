@@ -108,11 +108,12 @@ TEST_F(Text, HasFormatsByTheEndOfTheNameInAnyCase) {
   ASSERT_EQ(expected.size(), 11u);
   for (const char* name : {"b.JSONL", "c.Json", "d.jsonlines", "e.NDJSON"})
     EXPECT_EQ(all_ids(folder_.file(name, lines)), expected) << name;
-  for (const char* name : {"a.csv", "a.TSV", "a.json5", "a.parquet"})
+  for (const char* name : {"a.json5", "a.parquet"})
     EXPECT_ERROR(open(folder_.file(name, lines)), WEFT_INVALID_ARGUMENT, name, "JSON lines", ".txt");
   EXPECT_ERROR(open(folder_.file("a.jsonl.gz", lines)), WEFT_INVALID_ARGUMENT, "a.jsonl.gz", "decompress");
-  EXPECT_ERROR(open(folder_.path() + "/*.csv"), WEFT_INVALID_ARGUMENT, "a.csv", "*.csv");
-  EXPECT_ERROR(data::open(folder_.path() + "/a.csv", 4, TokenType::kUint16), WEFT_INVALID_ARGUMENT, "a.csv");
+  EXPECT_ERROR(open(folder_.path() + "/*.parquet"), WEFT_INVALID_ARGUMENT, "a.parquet", "*.parquet");
+  EXPECT_ERROR(data::open(folder_.file("a.csv", "text\na"), 4, TokenType::kUint16), WEFT_INVALID_ARGUMENT,
+               "a.csv");
   EXPECT_NO_THROW(open(folder_.file("a.log", lines)));
 }
 
@@ -125,12 +126,12 @@ TEST_F(Text, SaysWhichFilesOfAFolderAreNotRead) {
   const std::string in = folder_.path() + "/in";
   open(in, 4, options);
   EXPECT_THAT(notes, testing::IsEmpty());
-  folder_.file("in/below/b.csv", "no");
+  folder_.file("in/below/b.dat", "no");
   for (const char name : {'c', 'd', 'e', 'f', 'g', 'h'}) folder_.file(fmt::format("in/{}.log", name), "no");
   open(in, 4, options);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_THAT(notes[0], testing::HasSubstr(in + ": 7 files left out"));
-  EXPECT_THAT(notes[0], testing::HasSubstr(": below/b.csv, c.log, d.log, e.log, f.log and 2 more"));
+  EXPECT_THAT(notes[0], testing::HasSubstr(": below/b.dat, c.log, d.log, e.log, f.log and 2 more"));
   open_encoded_documents({{in, {}}}, encoder_, [&] {
     options.sequence_length = 4;
     return options;

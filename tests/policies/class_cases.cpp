@@ -120,7 +120,9 @@ void add_cases(std::vector<ClassCase>& cases, const TinyTrial& tiny, const std::
 std::vector<ClassCase> class_cases() {
   std::vector<ClassCase> cases;
   const FamilyTrials trials = family_trials();
-  for (const TinyTrial& model : trials.models)
+  std::vector<TinyTrial> models = trials.models;
+  models.insert(models.end(), trials.packed.begin(), trials.packed.end());
+  for (const TinyTrial& model : models)
     for (const std::string& precision : model.precisions) add_cases(cases, model, precision, {});
   for (const TinyTrial& base : trials.bases) add_cases(cases, base, "fp64", weigh_outputs);
   return cases;

@@ -32,7 +32,7 @@ struct weft_tokenizer {
 struct weft_job {
   weft::Booster booster;
   weft::Job job;
-  std::vector<weft::Metric> metrics = {};  // of the last evaluation
+  std::vector<weft::Measure> metrics = {};  // of the last evaluation
 };
 struct weft_stop_signals {
   weft::StopSignals signals;

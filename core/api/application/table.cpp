@@ -129,10 +129,10 @@ weft_status job_metric(weft_job* job, uint64_t index, weft_metric* out, weft_err
     if (index >= job->metrics.size())
       fail(WEFT_OUT_OF_RANGE, "weft_job_metric: the last evaluation has {} metrics, none has the number {}",
            job->metrics.size(), index);
-    const Metric& metric = job->metrics[index];
+    const Measure& metric = job->metrics[index];
     weft_metric found = {};
     found.name = borrow(metric.name);
-    found.value = metric.sum / metric.count;
+    found.value = metric.value;
     found.count = metric.count;
     fill_out("weft_job_metric", found, out);
   });
@@ -183,7 +183,7 @@ void add_steps(weft_application_table& t) {
       require(job, "weft_job_evaluate", "job");
       require(loss, "weft_job_evaluate", "loss");
       Evaluation evaluation = job->job.evaluate(batch_of(fields, "weft_job_evaluate"));
-      job->metrics = std::move(evaluation.metrics);
+      job->metrics = evaluation.measures();
       *loss = evaluation.loss();
     });
   };

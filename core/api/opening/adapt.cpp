@@ -89,6 +89,7 @@ void Model::adapt(const std::string& adapter) {
          adapter_of(model) ? "adapted" : "boosted");
   const Wanted wanted = parse(parse_json(json_text(adapter), source), source);
   const std::vector<std::string> paths = matched_layers(model, wanted, source);
+  shared().adapter = adapter;
   for (const at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(false);
   const std::string prefix = model.base_prefix();
   for (const auto& item : model.named_modules("", /*include_self=*/false)) {

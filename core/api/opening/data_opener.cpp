@@ -7,6 +7,7 @@
 #include "base/job_options.hpp"
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
+#include "opening/label_data.hpp"
 #include "opening/library_data.hpp"
 #include "opening/model_data.hpp"
 #include "opening/model_files.hpp"
@@ -30,6 +31,24 @@ std::function<void(const std::string& line)> notes(const World& world) {
   return [world](const std::string& note) { world.print_on_master(note); };
 }
 
+data::AutoAugment auto_augment_named(const std::string& name) {
+  if (name.empty()) return data::AutoAugment::kNone;
+  if (name == "randaugment") return data::AutoAugment::kRandAugment;
+  return name == "autoaugment_imagenet" ? data::AutoAugment::kImageNet : data::AutoAugment::kCifar10;
+}
+
+// Returns the random changes of images that are asked for.
+data::ImageChanges image_changes(const DataOpener& data) {
+  data::ImageChanges changes;
+  changes.crop_padding = data.settings.integer("crop_padding", 0);
+  changes.random_flip = data.settings.flag("flip");
+  changes.random_erasing = data.settings.real("random_erasing", 0);
+  changes.mixup = data.settings.real("mixup", 0);
+  changes.cutmix = data.settings.real("cutmix", 0);
+  changes.seed = data.seed;
+  return changes;
+}
+
 // Returns the images or recordings of the folder under `key`. Without `labels` transcripts may be missing.
 std::shared_ptr<data::Dataset> open_files(const DataOpener& data, const char* key, bool labels) {
   const std::string path = data.path_of(key);
@@ -48,29 +67,37 @@ std::shared_ptr<data::Dataset> open_files(const DataOpener& data, const char* ke
   data::ImageOptions options;
   options.random_flip = data.settings.flag("flip");
   if (data.settings.given("random_crop")) options.random_crop = data.settings.real("random_crop");
+  options.crop_padding = data.settings.integer("crop_padding", 0);
+  options.auto_augment = auto_augment_named(data.settings.text("auto_augment"));
   options.held_out = held_out;
   options.part = data.part(held_out);
   options.seed = data.seed;
-  return open_images(data.model, path, options, data.settings.name(), notes(data.world));
+  // What is left is done to the values, whatever they come from.
+  data::ImageChanges changes = image_changes(data);
+  changes.random_flip = false;
+  changes.crop_padding = 0;
+  return change_images(data.model,
+                       open_images(data.model, path, options, data.settings.name(), notes(data.world)),
+                       changes, data.settings.name());
 }
 
 // Throws for PATH=WEIGHT.
-void refuse_weight(const DataOpener& data, const std::string& path) {
+void refuse_weight(const DataOpener& data, const std::string& path, const char* sample) {
   const size_t equals = path.rfind('=');
   std::error_code ignored;
   if (equals == path.npos || std::filesystem::exists(path, ignored) ||
       !std::filesystem::exists(path.substr(0, equals), ignored))
     return;
   fail(WEFT_INVALID_ARGUMENT,
-       "{} {}: a weight is for text, and every question comes once per epoch; leave out \"{}\"",
-       data.called("data"), path, path.substr(equals));
+       "{} {}: a weight is for text, and every {} comes once per epoch; leave out \"{}\"",
+       data.called("data"), path, sample, path.substr(equals));
 }
 
 std::shared_ptr<data::QuestionSamples> questions_of(const DataOpener& data) {
   const std::vector<std::string> paths = data.settings.words("data");
   data.refuse_others("questions",
                      fmt::format("{} reads questions and their contexts", data.model.architecture()));
-  for (const std::string& path : paths) refuse_weight(data, path);
+  for (const std::string& path : paths) refuse_weight(data, path, "question");
   data::QuestionOptions options;
   options.sequence_length = data.sequence_length();
   if (data.settings.given("overlap")) options.overlap = data.settings.integer("overlap");
@@ -107,17 +134,24 @@ std::shared_ptr<data::Dataset> library_data_of(const DataOpener& data) {
 std::shared_ptr<data::Dataset> labelled_of(const DataOpener& data) {
   if (data.has_library()) return library_data_of(data);
   if (data.has_questions()) return questions_of(data);
+  if (data.has_labels()) {
+    for (const std::string& path : data.settings.words("data")) refuse_weight(data, path, "row");
+    return LabelData(data, /*labels=*/true).open();
+  }
   const ObjectiveOptions objective = data.objective();
   if (is_folder_of_files(data.model, data.path_of("data")))
     return with_usual_objective(data.model, open_files(data, "data", true), objective, data.settings.name());
   const TextData text(data);
   if (text.is_wanted()) return text.open(objective);
-  return open_dataset(data.model, text.file(), data.sequence_length(), token_type(data), objective,
-                      data.settings.name());
+  return change_images(data.model,
+                       open_dataset(data.model, text.file(), data.sequence_length(), token_type(data),
+                                    objective, data.settings.name()),
+                       image_changes(data), data.settings.name());
 }
 
 std::shared_ptr<data::TextDocuments> documents_of(const DataOpener& data) {
-  if (data.has_library() || is_folder_of_files(data.model, data.path_of("data")) || data.has_questions())
+  if (data.has_library() || is_folder_of_files(data.model, data.path_of("data")) || data.has_questions() ||
+      data.has_labels())
     fail(WEFT_INVALID_ARGUMENT, "{}: {} measures the documents of text, which {} does not read; leave it out",
          data.path_of("data"), data.called("by_document"), data.model.architecture());
   return TextData(data).open_documents(data.objective());
@@ -149,12 +183,22 @@ bool DataOpener::has_library() const {
   return settings.given("dataset");
 }
 
-bool DataOpener::has_questions() const {
-  if (has_library()) return false;
+namespace {
+
+// Returns whether "data" is a file of tensors or tokens.
+bool is_binary(const Settings& settings) {
   const std::vector<std::string> paths = settings.words("data");
-  const bool is_other =
-      paths.size() == 1 && (paths.front().ends_with(".safetensors") || paths.front().ends_with(".bin"));
-  return !is_other && answers_questions(model);
+  return paths.size() == 1 && (paths.front().ends_with(".safetensors") || paths.front().ends_with(".bin"));
+}
+
+}  // namespace
+
+bool DataOpener::has_questions() const {
+  return !has_library() && !is_binary(settings) && answers_questions(model);
+}
+
+bool DataOpener::has_labels() const {
+  return !has_library() && !is_binary(settings) && learns_labels_of_text(model);
 }
 
 std::shared_ptr<data::Dataset> DataOpener::as_it_is(const char* key) const {

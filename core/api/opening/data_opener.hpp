@@ -31,6 +31,9 @@ struct DataOpener {
   data::Part held_out_part = data::Part::kAll;  // read with "held_out" and without "part"
   // As in data::TextOptions.
   std::function<void(const std::string& source, int64_t done, int64_t total)> progress = {};
+  // The model folder of the training that goes on with this data, in which packed documents attend as before;
+  // empty: a new training, or none.
+  std::string resumed = {};
 
   // Open it with the labels to learn from. The model keeps the tokenizer for saves. Notes are printed on the
   // master. If one fails on one rank it throws on all. Collective.
@@ -40,6 +43,11 @@ struct DataOpener {
   std::shared_ptr<data::TextDocuments> documents() const;
   std::shared_ptr<data::QuestionSamples> questions() const;
 
+  // Returns whether the model is trained on what is opened: its labels are those of the data then.
+  bool trains() const { return held_out_part == data::Part::kTraining; }
+  // Returns whether "data" is read as rows with labels: the model learns labels of texts or tokens, and it is
+  // neither a file of tensors nor of tokens.
+  bool has_labels() const;
   // Returns whether a library of data sets reads "data" ("dataset").
   bool has_library() const;
   // Returns whether "data" is read as files of questions: the model answers them, and it is neither a file of
@@ -69,7 +77,8 @@ struct DataOpener {
   std::string objective_of_labels() const;
   std::string called(const char* name) const { return settings.called(name); }
   // Throws INVALID_ARGUMENT for a setting that is given but has no effect on data of this kind: "text",
-  // "tokens", "tensors", "images", "recordings", "questions" or "library". `what` says what the data is.
+  // "tokens", "tensors", "images", "recordings", "questions", "labels" or "library". `what` says what the
+  // data is.
   void refuse_others(const std::string& kind, const std::string& what) const;
 };
 

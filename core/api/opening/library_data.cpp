@@ -21,8 +21,12 @@ class PartOfDataset final : public data::Dataset {
   Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const override {
     return whole_->get_in_epoch(in_whole(indices), epoch);
   }
+  int64_t sample_length(int64_t index) const override {
+    return whole_->sample_length(samples_.at(static_cast<size_t>(index)));
+  }
   std::string objective() const override { return whole_->objective(); }
   std::string name() const override { return whole_->name(); }
+  std::string attention() const override { return whole_->attention(); }
 
  private:
   std::vector<int64_t> in_whole(std::vector<int64_t> indices) const {

@@ -74,8 +74,10 @@ Model Model::open(const std::string& path, const std::string& architecture, cons
   model.shared_->precision = precision;
   model.shared_->library = plugin_identity(library);
   model.shared_->companions = companions_of(config);
-  model.shared_->module = plugin_factory<nn::ModelFactory>(library, nn::kModelFactory)
-                              .create(with_family(config, library, name), name, precision_dtype(precision));
+  model.shared_->make = [library, name, dtype = precision_dtype(precision)](const Config& of) {
+    return plugin_factory<nn::ModelFactory>(library, nn::kModelFactory).create(of, name, dtype);
+  };
+  model.shared_->module = model.shared_->make(with_family(config, library, name));
   if (model.shared_->module == nullptr)
     fail(WEFT_NOT_FOUND, "model library {} says that it provides \"{}\", but makes none", view(library.path),
          name);

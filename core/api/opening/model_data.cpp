@@ -1,6 +1,7 @@
 #include "opening/model_data.hpp"
 
 #include "base/text.hpp"
+#include "loader/counted_positions.hpp"
 #include "text/encoded_text.hpp"
 #include "text/text_documents.hpp"
 #include "weft/nn/image_model.hpp"
@@ -55,7 +56,13 @@ std::shared_ptr<data::Dataset> open_samples(const Model& model, const std::strin
            nn::find_image_model(model.module()) ? ", or a folder with a folder of images per class" : "");
     return data::tensors(path);
   }
-  if (is_tensors) return data::open(path, sequence_length, type, tokens->vocabularies());
+  if (is_tensors) {
+    auto dataset = data::open(path, sequence_length, type, tokens->vocabularies());
+    const std::optional<nn::Decoding> decoding = model.module().decoding();
+    const bool counts =
+        tokens->continues_text() && decoding && decoding->encoder.empty() && !decoding->positions.empty();
+    return counts ? data::with_counted_positions(std::move(dataset)) : dataset;
+  }
   const int64_t length = chosen_length(model, *tokens, sequence_length, called);
   auto dataset = data::open(path, length, type, tokens->vocabularies());
   if (length == 1) require_label(model, *dataset, called);
@@ -68,9 +75,10 @@ std::shared_ptr<data::Dataset> open_dataset(const Model& model, const std::strin
   const nn::TokenModel* tokens = nn::find_token_model(model.module());
   if (tokens != nullptr && !tokens->continues_text() && !path.ends_with(".safetensors"))
     fail(WEFT_INVALID_ARGUMENT,
-         "{}: {} does not predict the next token, so text has no labels for it; give its inputs and labels "
-         "under their names in a .safetensors file",
-         path, model.architecture());
+         "{}: {} does not predict the next token, so text has no labels for it; for labels of your own open "
+         "it as a class with a head ({} ...ForSequenceClassification), or give its inputs and labels under "
+         "their names in a .safetensors file",
+         path, model.architecture(), called("architecture"));
   return open_samples(model, path, sequence_length, type, called);
 }
 
@@ -109,9 +117,10 @@ std::shared_ptr<data::Dataset> open_text_dataset(const Model& model,
   return label_text(model, options, called, [&](const TextLabels& labels) {
     if (labels.of_tokens && !tokens.continues_text())
       fail(WEFT_INVALID_ARGUMENT,
-           "{}: {} does not predict the next token, so text has no labels for it; give its inputs and labels "
+           "{}: {} does not predict the next token, so text has no labels for it; for labels of your own "
+           "open it as a class with a head ({} ...ForSequenceClassification), or give its inputs and labels "
            "under their names in a .safetensors file",
-           sources.front().path, model.architecture());
+           sources.front().path, model.architecture(), called("architecture"));
     text.labels = labels.of_tokens;
     text.sentence_labels = labels.of_sentences;
     if (!tokenizer) return OpenedText{data::open_bytes(sources, text)};

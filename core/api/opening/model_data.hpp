@@ -12,6 +12,7 @@
 #include "base/setting_name.hpp"
 #include "questions/open_questions.hpp"
 #include "weft/data/dataset.hpp"
+#include "weft/data/image_changes.hpp"
 #include "weft/data/images.hpp"
 #include "weft/data/text.hpp"
 #include "weft/model.hpp"
@@ -99,7 +100,7 @@ std::shared_ptr<data::Dataset> with_usual_objective(const Model& model,
                                                     const ObjectiveOptions& options,
                                                     const SettingName& called);
 
-// Opens a folder of images for `model`. Of `options` only flips, crops, the held-out part and the seed are
+// Opens a folder of images for `model`. Of `options` only random changes, the held-out part and the seed are
 // read: the model decides the rest. Its preprocessor_config.json says how images are processed; without one
 // they are resized to the model's size, and `note` is called with a line that says so. Samples have labels if
 // the model has a loss of one label per image: those of label2id and id2label in config.json, or, if these
@@ -108,6 +109,12 @@ std::shared_ptr<data::Dataset> with_usual_objective(const Model& model,
 std::shared_ptr<data::Dataset> open_images(const Model& model, const std::string& path,
                                            data::ImageOptions options, const SettingName& called,
                                            const std::function<void(const std::string& line)>& note);
+
+// Returns `dataset` with these changes of its images, or itself without any. Of `changes` the number of
+// labels is set here. Throws like data::with_image_changes(), and INVALID_ARGUMENT for a model that reads no
+// images.
+std::shared_ptr<data::Dataset> change_images(const Model& model, std::shared_ptr<data::Dataset> dataset,
+                                             data::ImageChanges changes, const SettingName& called);
 
 // Returns whether the model reads tokens alone and predicts where an answer begins and ends.
 bool answers_questions(const Model& model);

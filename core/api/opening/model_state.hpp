@@ -1,13 +1,16 @@
 // The private state of a Model.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "checkpoint/missing.hpp"
+#include "labels/label_space.hpp"
 #include "training/bindings.hpp"
+#include "weft/data/text.hpp"
 #include "weft/model.hpp"
 #include "weft/tokenizer.hpp"
 
@@ -26,8 +29,15 @@ struct Model::Shared {
   std::map<std::string, std::string> companions;
   checkpoint::Missing missing = checkpoint::Missing::kAnything;  // what the weights may lack
   std::string precision;                                         // the precision of the module
-  std::string library;                 // identity of the model's library; empty for an application's own
-  std::optional<Tokenizer> tokenizer;  // saved beside the weights
+  // Makes a module of another configuration. Null for a model of an application's own.
+  std::function<std::shared_ptr<nn::Model>(const Config& config)> make;
+  std::string adapter;                     // of Model::adapt(); empty: there was none
+  std::optional<data::LabelSpace> labels;  // that a training gave the model
+  bool new_head = false;                   // the head begins with initial values, whatever the weights have
+  std::string library;                     // identity of the model's library; empty for an application's own
+  std::optional<Tokenizer> tokenizer;      // saved beside the weights
+  // What packed documents attend to in a training that goes on.
+  std::optional<data::PackedAttention> packed_attention;
   std::shared_ptr<Training> training;  // null before boost
   bool divided = false;                // split by ShardFormer, which gave it memory
 

@@ -6,13 +6,17 @@
 #include "base/duration.hpp"
 #include "base/settings.hpp"
 #include "base/text.hpp"
+#include "checkpoint/data_state.hpp"
+#include "checkpoint/training_state.hpp"
 #include "opening/model_data.hpp"
 #include "opening/model_state.hpp"
-#include "text/text_files.hpp"
+#include "text/records.hpp"
+#include "weft/nn/token_model.hpp"
 
 namespace weft {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 namespace {
 
@@ -42,10 +46,11 @@ TextData::TextData(const DataOpener& opener) : opener_(opener) {
   std::error_code ignored;
   // Bytes of one file need no cache.
   const bool is_bytes = !tokenizer_ && sources_.size() == 1 && !sources_.front().weight &&
-                        !data::has_json_lines(file()) && !fs::is_directory(file(), ignored) &&
+                        !data::has_records(file()) && !fs::is_directory(file(), ignored) &&
                         (fs::exists(file(), ignored) || file().find_first_of("*?[") == std::string::npos) &&
                         options_.held_out == 0 && !opener.settings.given("packing") &&
-                        !opener.settings.given("long_documents") && !opener.settings.flag("by_document");
+                        !opener.settings.given("attention") && !opener.settings.given("long_documents") &&
+                        !opener.settings.flag("by_document");
   wanted_ = !is_other && !is_bytes;
   const std::string kind = !is_other ? "text" : file().ends_with(".bin") ? "tokens" : "tensors";
   opener.refuse_others(kind, fmt::format("{} is read as {}", file(), kind));
@@ -98,13 +103,65 @@ data::TextOptions TextData::options_for(const ObjectiveOptions& objective) const
 
 std::shared_ptr<data::Dataset> TextData::open(const ObjectiveOptions& objective) const {
   const Model& model = opener_.model;
-  if (packing_is_given_ && makes_pairs(model, objective, opener_.settings.name()))
+  const bool pairs = makes_pairs(model, objective, opener_.settings.name());
+  if (packing_is_given_ && pairs)
     fail(WEFT_INVALID_ARGUMENT,
          "{} has no effect here, because {} is trained on pairs of sentences, each of which is a sample; "
          "leave it out",
          opener_.called("packing"), model.architecture());
-  return open_text_dataset(model, sources_, tokenizer_, options_for(objective), objective,
-                           opener_.settings.name());
+  data::TextOptions options = options_for(objective);
+  if (options.packing == data::Packing::kDocuments && !pairs) options.attention = attention();
+  auto opened = open_text_dataset(model, sources_, tokenizer_, options, objective, opener_.settings.name());
+  check_attention(*opened);
+  return opened;
+}
+
+std::optional<data::PackedAttention> TextData::attention() const {
+  const nn::TokenModel* const tokens = nn::find_token_model(opener_.model.module());
+  if (tokens == nullptr || !tokens->separates_documents()) return std::nullopt;
+  const Settings& settings = opener_.settings;
+  if (settings.given("attention"))
+    return settings.text("attention") == "sample" ? data::PackedAttention::kSample
+                                                  : data::PackedAttention::kDocument;
+  // Data that is opened later, to evaluate what is trained, is read in the same way.
+  std::optional<data::PackedAttention>& kept = opener_.model.shared().packed_attention;
+  if (const auto resumed = resumed_attention()) kept = resumed;
+  return kept.value_or(data::PackedAttention::kDocument);
+}
+
+std::optional<data::PackedAttention> TextData::resumed_attention() const {
+  if (opener_.resumed.empty()) return std::nullopt;
+  const auto state = checkpoint::saved_state(fs::path(opener_.resumed) / checkpoint::kStateFolder);
+  if (!state || !state->contains("data")) return std::nullopt;
+  const json& data = state->at("data");
+  if (checkpoint::saved_attention(data, opener_.model.module()) != "sample")
+    return data::PackedAttention::kDocument;
+  if (!data.contains("attention"))
+    options_.note(fmt::format(
+        "{}: this training began with a Weft in which tokens of packed documents attend to the documents "
+        "before theirs, and goes on so; give {} document to end that",
+        opener_.resumed, opener_.called("attention")));
+  return data::PackedAttention::kSample;
+}
+
+void TextData::check_attention(const data::Dataset& opened) const {
+  const std::string called = opener_.called("attention");
+  const bool given = opener_.settings.given("attention"), packed = !opened.attention().empty();
+  if (given && !packed)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} is for documents that follow each other in a sample ({} documents), but "
+         "each sample is one text; leave it out",
+         called, opener_.called("packing"));
+  const nn::TokenModel* const tokens = nn::find_token_model(opener_.model.module());
+  if (!packed || tokens == nullptr || tokens->separates_documents()) return;
+  if (given)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} is {}, but {} does not keep documents of a sample apart; leave it out, or give {} none", called,
+         opener_.settings.text("attention"), opener_.model.architecture(), opener_.called("packing"));
+  options_.note(
+      fmt::format("{} does not keep documents of a sample apart: tokens attend to the documents "
+                  "before theirs; give {} none to avoid that",
+                  opener_.model.architecture(), opener_.called("packing")));
 }
 
 std::shared_ptr<data::TextDocuments> TextData::open_documents(const ObjectiveOptions& objective) const {

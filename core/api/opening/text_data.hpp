@@ -32,6 +32,13 @@ class TextData {
   void read_options();
   void find_tokenizer();
   data::TextOptions options_for(const ObjectiveOptions& objective) const;
+  // Returns what packed documents attend to; nothing for a model that does not keep them apart.
+  std::optional<data::PackedAttention> attention() const;
+  // Returns that of a training that goes on.
+  std::optional<data::PackedAttention> resumed_attention() const;
+  // Throws if "attention" is given, but has no effect on this data. Says on the master what a model does that
+  // cannot keep documents apart.
+  void check_attention(const data::Dataset& opened) const;
 
   const DataOpener& opener_;
   std::vector<data::TextSource> sources_;

@@ -15,7 +15,9 @@ namespace weft::data {
 class DerivedDataset : public Dataset {
  public:
   int64_t size() const final { return dataset_->size(); }
+  int64_t sample_length(int64_t index) const final { return dataset_->sample_length(index); }
   std::string name() const final { return dataset_->name(); }
+  std::string attention() const final { return dataset_->attention(); }
   Batch get(const std::vector<int64_t>& indices) const final { return get_in_epoch(indices, 0); }
   // Throws INVALID_ARGUMENT if check() does, or for another number of samples than `indices` has.
   Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const final;

@@ -4,6 +4,7 @@
 
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "weft/nn/token_fields.hpp"
 
 namespace weft::data {
 
@@ -13,6 +14,8 @@ std::string fingerprint(const Dataset& dataset, int64_t samples) {
   for (int64_t i = 0; i < count; ++i) {
     const Batch sample = dataset.get({count == 1 ? 0 : (dataset.size() - 1) * i / (count - 1)});
     for (const auto& [name, tensor] : sample) {
+      // They say how a sample is read, Dataset::attention(), and not what it is.
+      if (name == nn::kDocumentIds) continue;
       const std::string head = fmt::format("{} {} {}\n", name, c10::toString(tensor.scalar_type()),
                                            fmt::join(tensor.sizes(), ","));
       const at::Tensor values = tensor.contiguous();

@@ -39,6 +39,7 @@ class Several : public Dataset {
     return fmt::format("{}", fmt::join(names, ", "));
   }
   std::string objective() const final { return datasets_.front()->objective(); }
+  std::string attention() const final { return datasets_.front()->attention(); }
   Batch get(const std::vector<int64_t>& indices) const final { return get_in_epoch(indices, 0); }
   Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const final {
     std::vector<Batch> rows;

@@ -6,6 +6,7 @@
 
 #include "loader/json_text.hpp"
 #include "loader/mapped_file.hpp"
+#include "text/characters.hpp"
 #include "text/json_records.hpp"
 #include "text/text_files.hpp"
 
@@ -35,16 +36,6 @@ void require_list(const json& value, const char* key) {
 
 void require_object(const json& value, const char* what) {
   if (!value.is_object()) fail(WEFT_INVALID_ARGUMENT, "{} is {}, {}", what, json_kind(value), kForm);
-}
-
-// Returns the position of the byte of a character, which its index among all characters names, or the size.
-size_t byte_of_character(std::string_view text, uint64_t index) {
-  size_t at = 0;
-  while (at < text.size() && index-- > 0) {
-    ++at;
-    while (at < text.size() && static_cast<unsigned char>(text[at]) >> 6 == 2) ++at;
-  }
-  return at;
 }
 
 Answer answer_of(const json& text, const json& start, const std::string& context) {

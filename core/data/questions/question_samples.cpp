@@ -6,13 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <future>
-#include <thread>
 
-#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "loader/random.hpp"
 #include "loader/shared_checks.hpp"
+#include "text/threads.hpp"
 #include "weft/nn/token_fields.hpp"
 
 namespace weft::data {
@@ -37,20 +35,6 @@ auto of_text(const std::string& data, const char* what, std::string_view text, c
     throw Error(error.status(),
                 fmt::format("{}: {} \"{}\": {}", data, what, printable(text, 60), error.what()));
   }
-}
-
-// Calls `action` with 0 ... count - 1, on several threads.
-void on_threads(size_t count, int64_t threads, const std::function<void(size_t)>& action) {
-  const size_t wanted = threads > 0 ? static_cast<size_t>(threads) : std::thread::hardware_concurrency();
-  std::atomic<size_t> next = 0;
-  std::vector<std::future<void>> running;
-  const BlockSignals in_new_threads;
-  for (size_t i = 0; i < std::clamp<size_t>(wanted, 1, std::max<size_t>(count, 1)); ++i)
-    running.push_back(std::async(std::launch::async, [&] {
-      for (size_t at = next++; at < count; at = next++) action(at);
-    }));
-  for (std::future<void>& each : running) each.wait();
-  for (std::future<void>& each : running) each.get();
 }
 
 }  // namespace

@@ -49,30 +49,17 @@ size_t common_prefix(const std::vector<int64_t>& a, const std::vector<int64_t>& 
       std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin()).first - a.begin());
 }
 
-// Returns the object of a record, which has exactly one of the forms of TextSource.
-json parsed_record(const JsonRecord& record) {
-  const bool is_line = record.element == 0;
-  if (record.text.empty())
-    fail(WEFT_INVALID_ARGUMENT, "it is empty: a comma has an element in front of it and one behind it");
-  json object;
-  try {
-    object = parse_json(record.text, is_line ? "the line" : "counted from the begin of the element");
-  } catch (const Error& error) {
-    if (!is_line) throw;
-    fail(error.status(), "{}; each line must be a whole object, or the file one array of objects",
-         error.what());
-  }
-  if (!object.is_object())
-    fail(WEFT_INVALID_ARGUMENT, "it is {}, must be an object with \"text\", \"prompt\" or \"messages\"",
-         json_kind(object));
+// Throws unless a record has exactly one of the forms of TextSource.
+void check_form(const json& object) {
   const bool chat = object.contains("messages"), plain = object.contains("text"),
              pair = object.contains("prompt") || object.contains("completion");
-  if (int{chat} + int{pair} + int{plain} != 1)
-    fail(
-        WEFT_INVALID_ARGUMENT,
-        "it has {} \"text\", \"prompt\" with \"completion\", and \"messages\", must have exactly one of them",
-        chat || pair || plain ? "several of" : "none of");
-  return object;
+  if (int{chat} + int{pair} + int{plain} == 1) return;
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(printable(key, 60));
+  fail(WEFT_INVALID_ARGUMENT,
+       "it has {} \"text\", \"prompt\" with \"completion\", and \"messages\", must have exactly one of them; "
+       "it has: {}",
+       chat || pair || plain ? "several of" : "none of", printable(fmt::format("{}", fmt::join(keys, ", "))));
 }
 
 // Reading an object in its order takes time that grows with the square of its size.
@@ -154,8 +141,8 @@ size_t DocumentEncoder::next_cut(std::string_view content, size_t from) const {
 
 std::vector<TextPiece> DocumentEncoder::pieces_of(size_t file, std::string_view content) const {
   std::vector<TextPiece> pieces;
-  if (has_json_lines(files_.files[file])) {
-    for (const JsonStretch& stretch : json_stretches(content, files_.path(file), kPieceBytes))
+  if (has_records(files_.files[file])) {
+    for (const JsonStretch& stretch : record_stretches(content, files_.path(file), kPieceBytes))
       pieces.push_back({file, stretch.offset, stretch.text, true, true, stretch.first_element});
     return pieces;
   }
@@ -170,7 +157,7 @@ std::vector<TextPiece> DocumentEncoder::pieces_of(size_t file, std::string_view 
 
 EncodedPiece DocumentEncoder::encode(const TextPiece& piece, std::string_view content) const {
   EncodedPiece encoded;
-  if (has_json_lines(files_.files[piece.file]))
+  if (has_records(files_.files[piece.file]))
     encode_records(piece, content, encoded);
   else
     encode_text(piece, encoded);
@@ -205,31 +192,31 @@ void DocumentEncoder::encode_text(const TextPiece& piece, EncodedPiece& encoded)
 
 void DocumentEncoder::encode_records(const TextPiece& piece, std::string_view content,
                                      EncodedPiece& encoded) const {
-  JsonRecords records({piece.text, piece.offset, piece.first_element});
-  while (const std::optional<JsonRecord> record = records.next()) {
-    try {
-      add_document(read_record(*record), record->text.size(), encoded);
-      encoded.offsets.resize(encoded.begins.size(), record->offset);
+  Records records(content, files_.path(piece.file), {piece.text, piece.offset, piece.first_element});
+  for (bool more = true; more;) try {
+      const std::optional<json> record = records.next();
+      more = record.has_value();
+      if (!more) return;
+      add_document(read_record(*record, records.text()), records.text().size(), encoded);
+      encoded.offsets.resize(encoded.begins.size(), records.offset());
     } catch (const Error& error) {
-      const std::string text =
-          fmt::format("{}: {}", place_of(*record, files_.path(piece.file), content), error.what());
+      const std::string text = fmt::format("{}: {}", records.place(files_.path(piece.file)), error.what());
       if (error.status() != WEFT_INVALID_ARGUMENT) throw Error(error.status(), text);
       if (!skip_broken_lines_)
         throw Error(WEFT_INVALID_ARGUMENT,
                     fmt::format("{}; correct {}, or leave out such {} with --skip-broken-lines", text,
-                                record->element == 0 ? "the line" : "the element",
-                                record->element == 0 ? "lines" : "elements"));
+                                records.element() == 0 ? "the line" : "the element",
+                                records.element() == 0 ? "lines" : "elements"));
       if (encoded.broken_lines++ == 0) encoded.first_broken = text;
     }
-  }
 }
 
-DocumentEncoder::Line DocumentEncoder::read_record(const JsonRecord& record) const {
-  const json object = parsed_record(record);
+DocumentEncoder::Line DocumentEncoder::read_record(const json& object, std::string_view text) const {
+  check_form(object);
   if (object.contains("text")) return {{{text_at(object, "text"), true}}};
   if (object.contains("messages")) {
     check_messages(object.at("messages"));
-    return read_messages(object, record.text);
+    return read_messages(object, text);
   }
   return {{{text_at(object, "prompt")}, {text_at(object, "completion"), true}}};
 }
@@ -244,8 +231,8 @@ DocumentEncoder::Line DocumentEncoder::read_messages(const json& line, std::stri
   return {chat.format->text_of(object["messages"], tools), chat.format->is_enclosed()};
 }
 
-std::vector<std::string> texts_of_record(const JsonRecord& record) {
-  const json object = parsed_record(record);
+std::vector<std::string> texts_of_record(const json& object) {
+  check_form(object);
   if (object.contains("text")) return {text_at(object, "text")};
   if (!object.contains("messages")) return {text_at(object, "prompt") + text_at(object, "completion")};
   std::vector<std::string> texts;

@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "text/chat.hpp"
-#include "text/json_records.hpp"
+#include "text/records.hpp"
 #include "text/text_encoder.hpp"
 #include "text/text_files.hpp"
 #include "weft/error.hpp"
 
 namespace weft::data {
 
-// A part of a file that is encoded at once: records of JSON, or a stretch of a text.
+// A part of a file that is encoded at once: records, or a stretch of a text.
 struct TextPiece {
   size_t file = 0;  // its index in TextFiles
   size_t offset = 0;
@@ -54,7 +54,8 @@ class DocumentEncoder {
   struct Line;
   void encode_text(const TextPiece& piece, EncodedPiece& encoded) const;
   void encode_records(const TextPiece& piece, std::string_view content, EncodedPiece& encoded) const;
-  Line read_record(const JsonRecord& record) const;
+  // `text`: of the record, if it is JSON.
+  Line read_record(const nlohmann::json& object, std::string_view text) const;
   Line read_messages(const nlohmann::json& line, std::string_view text) const;
   // `record_bytes`: of the record of JSON that it was read from.
   void add_document(const Line& line, size_t record_bytes, EncodedPiece& encoded) const;
@@ -76,6 +77,6 @@ class DocumentEncoder {
 // Returns the text of a record of JSON, in the parts that TextSource names: "text"; the prompt with its
 // completion; or the content of each message, without what a chat template adds. Throws INVALID_ARGUMENT like
 // encode().
-std::vector<std::string> texts_of_record(const JsonRecord& record);
+std::vector<std::string> texts_of_record(const nlohmann::json& object);
 
 }  // namespace weft::data

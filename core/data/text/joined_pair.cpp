@@ -13,6 +13,17 @@ std::vector<int64_t> JoinedPair::special_ids() const {
   return all;
 }
 
+EnclosingIds enclosing_ids(const Tokenizer& tokenizer) {
+  const std::vector<int64_t> inner = tokenizer.encode("a", false), whole = tokenizer.encode("a", true);
+  const auto found = std::search(whole.begin(), whole.end(), inner.begin(), inner.end());
+  if (found == whole.end() && !whole.empty())
+    fail(WEFT_UNIMPLEMENTED,
+         "{}: the ids of a text with special tokens do not contain those without; Weft cannot tokenize "
+         "documents with it",
+         tokenizer.name());
+  return {{whole.begin(), found}, {found + std::ssize(inner), whole.end()}};
+}
+
 JoinedPair joined_pair(const Tokenizer& tokenizer) {
   using Ids = std::vector<int64_t>;
   const Ids a = tokenizer.encode("a", false), b = tokenizer.encode("b", false);

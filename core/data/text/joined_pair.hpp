@@ -24,6 +24,14 @@ struct JoinedPair {
   }
 };
 
+// The ids that a tokenizer puts around one sequence.
+struct EnclosingIds {
+  std::vector<int64_t> before, after;
+};
+// Returns those around the ids of a letter. Throws UNIMPLEMENTED if the ids of a text with special tokens do
+// not contain those without.
+EnclosingIds enclosing_ids(const Tokenizer& tokenizer);
+
 // Returns how the tokenizer joins two sequences: what stands around the ids of two letters. Throws
 // UNIMPLEMENTED if a pair does not have the ids of both, one after the other.
 JoinedPair joined_pair(const Tokenizer& tokenizer);

@@ -35,6 +35,12 @@ std::shared_ptr<Dataset> open(const std::string& path, int64_t sequence_length, 
   if (path.ends_with(".safetensors")) return tensors(open_tensor_file(path), path, vocabularies);
   const bool is_text = !path.ends_with(".bin");
   if (is_text) refuse_other_format(path, path);
+  if (has_table(path))
+    fail(
+        WEFT_INVALID_ARGUMENT,
+        "{}: it is a table by its name, whose rows need a tokenizer; to train on its characters as they are, "
+        "rename it to end in .txt",
+        path);
   auto windows = std::make_shared<TokenWindows>(path, sequence_length, is_text ? 1 : bytes_per_token(type));
   if (const int64_t zero = is_text ? windows->first_zero_byte(4096) : -1; zero >= 0) {
     fail(WEFT_INVALID_ARGUMENT,

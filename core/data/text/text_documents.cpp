@@ -39,7 +39,7 @@ void add_places(const TextDocuments::Source& source, std::vector<DocumentPlace>&
     end += made.at("sources").at(file).at("documents").get<int64_t>();
     if (document == chosen.end() || *document >= end) continue;
     std::optional<LineCounter> lines;
-    if (has_json_lines(source.files.files[file])) lines.emplace(source.files.path(file));
+    if (has_records(source.files.files[file])) lines.emplace(source.files.path(file));
     for (; document != chosen.end() && *document < end; ++document)
       places.push_back({source.files.shown(file), lines ? lines->line_of(cache.offset(*document)) : 0});
   }

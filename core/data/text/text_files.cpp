@@ -15,12 +15,15 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kJsonLines[] = {".json", ".jsonl", ".jsonlines", ".ndjson"};
+constexpr const char* kTables[] = {".csv", ".tsv"};
 constexpr const char* kText[] = {".txt", ".text", ".md", ".rst"};
 
 // Files of data that would be learned with all their punctuation, and what to do with them.
 constexpr std::pair<const char*, const char*> kOtherFormats[] = {
-    {".csv", "a table"},     {".tsv", "a table"},   {".json5", "JSON5"}, {".jsonc", "JSON with comments"},
-    {".parquet", "a table"}, {".arrow", "a table"},
+    {".json5", "JSON5"},
+    {".jsonc", "JSON with comments"},
+    {".parquet", "a table"},
+    {".arrow", "a table"},
 };
 constexpr const char* kCompressed[] = {".gz", ".zst", ".xz", ".bz2", ".zip", ".lz4"};
 
@@ -100,6 +103,10 @@ bool has_json_lines(const std::string& file) {
   return has_extension(file, kJsonLines);
 }
 
+bool has_table(const std::string& file) {
+  return has_extension(file, kTables);
+}
+
 std::string json_extensions() {
   return alternatives({std::begin(kJsonLines), std::end(kJsonLines)});
 }
@@ -109,7 +116,7 @@ void refuse_other_format(const std::string& file, const std::string& given) {
   for (const auto& [other, what] : kOtherFormats)
     if (extension == other)
       fail(WEFT_INVALID_ARGUMENT,
-           "{}: {} is {} by its name, which Weft does not read; convert it to JSON lines, one "
+           "{}: {} is {} by its name, which Weft does not read; convert it to CSV, or to JSON lines, one "
            "{{\"text\": ...}}, {{\"prompt\": ..., \"completion\": ...}} or {{\"messages\": ...}} a line in a "
            ".jsonl file, or read it with a library (--dataset); to train on its characters as they are, "
            "rename it to end in .txt",
@@ -127,6 +134,7 @@ std::string line_of_left_out(const TextFiles& files, bool with_text) {
       fmt::join(files.left_out.begin(), files.left_out.begin() + static_cast<std::ptrdiff_t>(named), ", "));
   if (more > 0) names += fmt::format(" and {} more", more);
   std::vector<std::string> read(std::begin(kJsonLines), std::end(kJsonLines));
+  if (with_text) read.insert(read.end(), std::begin(kTables), std::end(kTables));
   if (with_text) read.insert(read.begin(), std::begin(kText), std::end(kText));
   return fmt::format("{}: {} file{} left out, which {} in {}: {}", files.name, files.left_out.size(),
                      files.left_out.size() == 1 ? "" : "s",
@@ -140,13 +148,13 @@ TextFiles find_text_files(const std::string& path, bool of_any_format) {
   if (!path.empty() && fs::is_directory(whole, ignored)) {
     found.folder = (whole.filename().empty() ? whole.parent_path() : whole).string();
     for (std::string& file : files_below(found.folder, true, [](const std::string&) { return true; }))
-      (has_extension(file, kText) || has_extension(file, kJsonLines) ? found.files : found.left_out)
+      (has_extension(file, kText) || has_json_lines(file) || has_table(file) ? found.files : found.left_out)
           .push_back(std::move(file));
     if (found.files.empty())
       fail(WEFT_NOT_FOUND,
-           "{}: the folder has no text: no file ends in {} or {} (--data); give a pattern, such as "
+           "{}: the folder has no text: no file ends in {}, {} or {} (--data); give a pattern, such as "
            "\"{}/*.log\"",
-           path, fmt::join(kText, ", "), fmt::join(kJsonLines, ", "), path);
+           path, fmt::join(kText, ", "), fmt::join(kJsonLines, ", "), fmt::join(kTables, ", "), path);
     return found;
   }
   if (is_pattern(path) && !fs::exists(whole, ignored)) {

@@ -20,7 +20,8 @@ struct TextFiles {
 };
 
 // Returns the files of a source (TextSource says which). Throws NOT_FOUND if there are none, INVALID_ARGUMENT
-// for what holds no text or has a known format that is not read, such as CSV; but not with `of_any_format`.
+// for what holds no text or has a known format that is not read, such as Parquet; but not with
+// `of_any_format`.
 TextFiles find_text_files(const std::string& path, bool of_any_format = false);
 
 // Throws INVALID_ARGUMENT for a file of a known format of data that Weft does not read, as its name tells.
@@ -28,7 +29,7 @@ TextFiles find_text_files(const std::string& path, bool of_any_format = false);
 void refuse_other_format(const std::string& file, const std::string& given);
 
 // Returns a line that names the files that are left out; empty if there are none. `with_text`: whether files
-// of text are read beside those of JSON.
+// of text and tables are read beside those of JSON.
 std::string line_of_left_out(const TextFiles& files, bool with_text = true);
 
 // Returns the extension of a file with its dot, in lower case.
@@ -36,7 +37,9 @@ std::string extension_of(const std::string& file);
 
 // Returns whether this file has JSON: a record in each line, or one array.
 bool has_json_lines(const std::string& file);
-// Returns the extensions of such files for messages: ".json, ... or .ndjson".
+// Returns whether this file has a table of text, CSV or TSV.
+bool has_table(const std::string& file);
+// Returns the extensions of files of JSON for messages: ".json, ... or .ndjson".
 std::string json_extensions();
 
 }  // namespace weft::data

@@ -8,19 +8,6 @@ namespace weft::data {
 
 namespace {
 
-// Sets the ids that the tokenizer puts around a sequence: those around the ids of a letter.
-void set_enclosing_ids(const Tokenizer& tokenizer, TextEncoder& encoder) {
-  const TextEncoder::Ids inner = tokenizer.encode("a", false), whole = tokenizer.encode("a", true);
-  const auto found = std::search(whole.begin(), whole.end(), inner.begin(), inner.end());
-  if (found == whole.end() && !whole.empty())
-    fail(WEFT_UNIMPLEMENTED,
-         "{}: the ids of a text with special tokens do not contain those without; Weft cannot tokenize "
-         "documents with it",
-         tokenizer.name());
-  encoder.before.assign(whole.begin(), found);
-  encoder.after.assign(found + static_cast<std::ptrdiff_t>(inner.size()), whole.end());
-}
-
 // Returns whether the text of a token is the end of a sentence.
 bool is_sentence_end(std::string_view text) {
   constexpr std::string_view kEnds[] = {".", "!", "?", "。", "！", "？"};
@@ -51,8 +38,9 @@ TextEncoder encoder_of(const Tokenizer& tokenizer) {
   using Role = Tokenizer::Role;
   TextEncoder encoder;
   encoder.encode = [tokenizer](std::string_view text) { return tokenizer.encode(text, false); };
-  set_enclosing_ids(tokenizer, encoder);
-  encoder.closing = encoder.after;
+  EnclosingIds around = enclosing_ids(tokenizer);
+  encoder.before = std::move(around.before);
+  encoder.closing = encoder.after = std::move(around.after);
   const std::optional<int64_t> end = tokenizer.id_of(Role::kEnd);
   if (end && (encoder.after.empty() || encoder.after.back() != *end)) encoder.after.push_back(*end);
   encoder.vocabulary_size = tokenizer.vocabulary_size();

@@ -347,7 +347,7 @@ at::Tensor LinearOperation::cross_entropy_sum(const at::Tensor& logits, const at
 
 double LinearOperation::count_right(const at::Tensor& logits, const at::Tensor& labels,
                                     int64_t ignored) const {
-  return RowLabels{labels, ignored}.accuracy(logits).sum;
+  return RowLabels{labels, ignored}.accuracy(logits).sums[0];
 }
 
 at::Tensor cross_entropy_sum(const Linear& head, const at::Tensor& logits, const at::Tensor& labels,

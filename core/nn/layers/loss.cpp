@@ -12,6 +12,7 @@
 #include "dispatch/operators.hpp"
 #include "dispatch/with_type.hpp"
 #include "layers/cross_entropy.hpp"
+#include "layers/label_smoothing.hpp"
 #include "layers/last_reader.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/nn/row_labels.hpp"
@@ -94,8 +95,11 @@ at::Tensor cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& la
   return result;
 }
 
-at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& given, int64_t ignored,
-                             std::optional<double> gradient) {
+namespace {
+
+// Returns the cross entropy without smoothing.
+at::Tensor hard_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& given, int64_t ignored,
+                                  std::optional<double> gradient) {
   check_labels(logits, given, logits.size(-1), ignored);
   const at::Tensor labels = given.to(logits.device());
   const bool half = at::isReducedFloatingType(logits.scalar_type());
@@ -118,14 +122,39 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& given, 
   return CrossEntropyAtOnce::apply(rows, counted.contiguous(), expected);
 }
 
+}  // namespace
+
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored,
+                             std::optional<double> gradient) {
+  const double smoothing = label_smoothing();
+  if (smoothing == 0) return hard_cross_entropy_sum(logits, labels, ignored, gradient);
+  const at::Tensor more = label_less_mean(logits, labels, ignored, 0, logits.size(-1));
+  const at::Tensor sum = hard_cross_entropy_sum(logits, labels, ignored, std::nullopt);
+  return sum + smoothing * more.to(sum.scalar_type());
+}
+
 at::Tensor RowLabels::cross_entropy(const at::Tensor& logits) const {
   const at::IntArrayRef rows = logits.sizes().slice(0, logits.dim() - 1);
   const at::Tensor given = labels.to(at::kLong);
   const bool fits = given.numel() == c10::multiply_integers(rows);
-  return cross_entropy_sum(logits, fits ? given.reshape(rows) : given, ignored);
+  const at::Tensor shaped = fits ? given.reshape(rows) : given;
+  if (!weights.defined()) return cross_entropy_sum(logits, shaped, ignored);
+  check_labels(logits, shaped, logits.size(-1), ignored);
+  const bool half = at::isReducedFloatingType(logits.scalar_type());
+  const at::Tensor exact = half ? logits.to(at::kFloat) : logits;
+  const at::Tensor losses =
+      at::cross_entropy_loss(exact.reshape({-1, logits.size(-1)}), shaped.to(logits.device()).reshape(-1), {},
+                             at::Reduction::None, ignored, label_smoothing());
+  return losses.mul(row_weights(exact.scalar_type()).to(logits.device()).reshape(-1)).sum();
+}
+
+at::Tensor RowLabels::row_weights(at::ScalarType dtype) const {
+  const at::Tensor own = labels.to(at::kLong).reshape({weights.size(0), -1});
+  return weights.to(dtype).gather(1, own.clamp(0, weights.size(1) - 1)).masked_fill(own.eq(ignored), 0);
 }
 
 double RowLabels::count() const {
+  if (weights.defined()) return device::value_of<double>(row_weights(at::kFloat).sum(at::kDouble));
   if (!device::is_on_host(labels)) return device::value_of<double>(labels.ne(ignored).sum());
   const std::vector<int64_t> values = device::values_of<int64_t>(labels.to(at::kLong));  // cheaper for few
   return static_cast<double>(values.size()) -
@@ -136,7 +165,21 @@ Metric RowLabels::accuracy(const at::Tensor& logits) const {
   const at::Tensor flat = labels.reshape(-1).to(logits.device());
   const at::Tensor found = logits.reshape({flat.numel(), logits.size(-1)}).argmax(-1);
   const at::Tensor right = found.eq(flat).logical_and(flat.ne(ignored)).sum();
-  return {"accuracy", device::value_of<double>(right), count()};
+  return {"accuracy", device::value_of<double>(right), RowLabels{labels, ignored}.count()};
+}
+
+Metric RowLabels::classes(const at::Tensor& logits) const {
+  const int64_t classes = logits.size(-1), rows = labels.numel();
+  const std::vector<int64_t> wanted = device::values_of<int64_t>(labels.reshape(-1).to(at::kLong)),
+                             found = device::values_of<int64_t>(logits.reshape({rows, classes}).argmax(-1));
+  std::vector<double> sums(static_cast<size_t>(3 * classes));
+  for (size_t row = 0; row < wanted.size(); ++row) {
+    if (wanted[row] == ignored) continue;
+    sums[static_cast<size_t>(3 * wanted[row])] += found[row] == wanted[row] ? 1 : 0;
+    sums[static_cast<size_t>(3 * found[row] + 1)] += 1;
+    sums[static_cast<size_t>(3 * wanted[row] + 2)] += 1;
+  }
+  return {"classes", Metric::Kind::kClasses, std::move(sums)};
 }
 
 }  // namespace weft::nn

@@ -64,7 +64,7 @@ std::vector<Metric> answer_metrics(const std::array<at::Tensor, 2>& logits,
                    ends = device::on_host(logits[1]).to(at::kDouble).contiguous();
   const RowLabels first = answer_labels(device::on_host(labels[0]), positions),
                   last = answer_labels(device::on_host(labels[1]), positions);
-  Metric exact{"exact_match"}, f1{"f1"};
+  double exact = 0, f1 = 0, answers = 0;
   for (int64_t n = 0; n < samples; ++n) {
     const Span labelled = {first.labels.const_data_ptr<int64_t>()[n],
                            last.labels.const_data_ptr<int64_t>()[n]};
@@ -74,12 +74,11 @@ std::vector<Metric> answer_metrics(const std::array<at::Tensor, 2>& logits,
     const Span predicted =
         best_span(begins.const_data_ptr<double>() + row, ends.const_data_ptr<double>() + row,
                   counts.const_data_ptr<bool>() + row, positions);
-    exact.sum += same_ids(own, predicted, labelled) ? 1 : 0;
-    f1.sum += overlap(own, predicted, labelled);
-    ++exact.count;
-    ++f1.count;
+    exact += same_ids(own, predicted, labelled) ? 1 : 0;
+    f1 += overlap(own, predicted, labelled);
+    ++answers;
   }
-  return {exact, f1};
+  return {{"exact_match", exact, answers}, {"f1", f1, answers}};
 }
 
 }  // namespace weft::nn

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "weft/nn/layers.hpp"
 
@@ -124,12 +125,27 @@ std::string activation_name(const Config& config, std::string_view key, std::str
   return name;
 }
 
+namespace {
+
+// Returns the names of "id2label", by id; none unless it has one for each id.
+std::vector<std::string> label_names(const Config& config, int64_t count) {
+  const nlohmann::json names = parse_json(config.json("id2label"), config.origin());
+  std::vector<std::string> found;
+  for (int64_t id = 0; id < count && names.is_object(); ++id)
+    if (const auto name = names.find(std::to_string(id)); name != names.end() && name->is_string())
+      found.push_back(name->get<std::string>());
+  return static_cast<int64_t>(found.size()) == count ? found : std::vector<std::string>();
+}
+
+}  // namespace
+
 Labels read_labels(const Config& config) {
   Labels labels;
   labels.origin = config.origin();
   labels.count = positive(config, "num_labels", labels.count);
   if (config.has("id2label")) {
     labels.count = at_least_1(config, "id2label", config.entries("id2label"));
+    labels.names = label_names(config, labels.count);
     if (config.integer("num_labels", labels.count) != labels.count)
       fail(WEFT_INVALID_ARGUMENT,
            "{}: \"num_labels\" is {}, but \"id2label\" has {} labels; give one of them", config.origin(),

@@ -1,5 +1,7 @@
 #include "weft/nn/language_head.hpp"
 
+#include <cmath>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -7,6 +9,7 @@
 #include "weft/nn/forward_context.hpp"
 #include "weft/nn/key_value_cache.hpp"
 #include "weft/nn/row_labels.hpp"
+#include "weft/nn/token_fields.hpp"
 
 namespace weft::nn {
 
@@ -18,6 +21,16 @@ std::shared_ptr<Linear> make_layer(const LanguageHead::Options& options) {
   const at::Tensor bias =
       options.bias ? at::empty({options.vocabulary}, options.tied->weight.options()) : at::Tensor();
   return std::make_shared<Linear>(options.tied->weight, bias);
+}
+
+// Returns the labels (..., T) of a causal model, without those that padding would predict: padding on the
+// left has the loss of padding on the right. Label 0 is never predicted.
+at::Tensor without_padding(const Batch& batch, const char* field = kLabels) {
+  const at::Tensor& labels = batch.at(field);
+  const at::Tensor* const mask = batch.find(kAttentionMask);
+  if (mask == nullptr || mask->numel() != labels.numel()) return labels;
+  const at::Tensor before = mask->to(labels.device()).reshape(labels.sizes()).roll(1, -1);
+  return labels.masked_fill(before.eq(0), kIgnored);
 }
 
 }  // namespace
@@ -72,9 +85,9 @@ at::Tensor LanguageHead::logits(const at::Tensor& hidden) const {
   return soft_capped((*layer_)(options_.scale == 1 ? chosen : chosen * options_.scale), options_.soft_cap);
 }
 
-at::Tensor LanguageHead::labels_of(const Batch& batch) const {
-  const at::Tensor given = batch.at(kLabels).to(at::kLong);
-  return options_.shifts ? next_tokens(given) : given;
+at::Tensor LanguageHead::labels_of(const Batch& batch, const char* field) const {
+  return options_.shifts ? next_tokens(without_padding(batch, field).to(at::kLong))
+                         : batch.at(field).to(at::kLong);
 }
 
 std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batch) const {
@@ -90,17 +103,24 @@ std::vector<LossTerm> LanguageHead::loss(const State& outputs, const Batch& batc
 
 std::vector<LossCount> LanguageHead::counts(const Batch& batch, at::IntArrayRef) const {
   if (!batch.has(kLabels)) return {};
-  const at::Tensor& labels = batch.at(kLabels);
-  const int64_t first = options_.shifts ? 1 : 0;
-  return {{options_.term, RowLabels{labels.slice(-1, first)}.count()}};
+  const at::Tensor labels = options_.shifts ? without_padding(batch).slice(-1, 1) : batch.at(kLabels);
+  return {{options_.term, RowLabels{labels}.count()}};
 }
 
 std::vector<Metric> LanguageHead::metrics(const State& outputs, const Batch& batch) const {
-  if (options_.accuracy.empty() || !batch.has(kLabels)) return {};
+  std::vector<Metric> metrics;
+  const at::Tensor& logits = outputs.at(options_.output);
+  if (batch.has(kTextBytes)) {
+    const at::Tensor sum = layer_->operation->cross_entropy_sum(
+        logits, own_labels(labels_of(batch, kTextLabels)), kIgnored, std::nullopt);
+    metrics.emplace_back("bits_per_byte", device::value_of<double>(sum) / std::log(2.0),
+                         device::value_of<double>(batch.at(kTextBytes).sum(at::kDouble)));
+  }
+  if (options_.accuracy.empty() || !batch.has(kLabels)) return metrics;
   const at::Tensor labels = labels_of(batch);
-  const double right =
-      layer_->operation->count_right(outputs.at(options_.output), own_labels(labels), kIgnored);
-  return {{options_.accuracy, right, RowLabels{labels}.count()}};
+  const double right = layer_->operation->count_right(logits, own_labels(labels), kIgnored);
+  metrics.emplace_back(options_.accuracy, right, RowLabels{labels}.count());
+  return metrics;
 }
 
 std::vector<Objective> LanguageHead::objectives() const {

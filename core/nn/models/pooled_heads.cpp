@@ -60,7 +60,8 @@ class PooledClassifier final : public Head {
  public:
   PooledClassifier(const Labels& labels, PooledLinear linear) : labels_(labels), linear_(std::move(linear)) {}
 
-  std::vector<std::string> fields() const override { return {kLabels}; }
+  std::vector<std::string> fields() const override { return {kLabels, kClassWeights}; }
+  Labelled labelled() const override { return Labelled::kSamples; }
   void prepare(const BatchFields& batch, at::IntArrayRef positions, State&) const override {
     labels_.check(batch, positions[0]);
   }

@@ -165,7 +165,7 @@ WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, weft_fields batch, doub
 typedef struct weft_metric {
   uint64_t struct_size;
   weft_str name; /* valid until the next evaluation of the job */
-  double value;  /* NaN if `count` is 0 */
+  double value;  /* NaN if `count` is 0, or the metric is undefined */
   double count;
 } weft_metric;
 /* Fills `out` with metric number `index` of the job's last weft_job_evaluate. Errors: OUT_OF_RANGE behind the

@@ -55,6 +55,33 @@ static void lines_of_json_are_documents(void) {
   place = before;
 }
 
+/* With the classes that config.json names. */
+static void rows_have_the_labels_of_the_model(void) {
+  const test_place before = place;
+  weft_data* data = NULL;
+  weft_model* model = NULL;
+  mkdir(in_folder("classes"), 0755);
+  copy_file(in_folder("tokenized/tokenizer.json"), in_folder("classes/tokenizer.json"));
+  write_file(in_folder("classes/config.json"),
+             "{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2ForSequenceClassification\"], "
+             "\"vocab_size\": 8, \"n_positions\": 16, \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 2, "
+             "\"pad_token_id\": 0, \"id2label\": {\"0\": \"x\", \"1\": \"y\"}}");
+  write_file(in_folder("rows.csv"), "kind,text\nx,aaaa\ny,\"aa\"\nx,a\n");
+  place.config = in_folder("classes");
+  place.text = in_folder("rows.csv");
+  OK(weft_model_open(runtime, str(place.config), str(""), &model, error));
+  OK(weft_data_open(runtime, model, str(place.text), str("{\"batch_size\": 1, \"label_column\": \"kind\"}"),
+                    &data, error));
+  weft_data_destroy(data);
+  write_file(in_folder("other.csv"), "kind,text\nx,aaaa\nz,aa\n");
+  REFUSED(WEFT_INVALID_ARGUMENT,
+          weft_data_open(runtime, model, str(in_folder("other.csv")), str("{\"label_column\": \"kind\"}"),
+                         &data, error),
+          "other.csv:3", "\"z\"");
+  weft_model_destroy(model);
+  place = before;
+}
+
 static void settings_without_effect_are_refused(void) {
   weft_data* data = NULL;
   weft_model* model = NULL;
@@ -99,5 +126,6 @@ void test_data(void) {
   if (place.ranks != 1) return; /* ranks share the folder */
   text_is_tokenized_where_the_model_has_a_tokenizer();
   lines_of_json_are_documents();
+  rows_have_the_labels_of_the_model();
   settings_without_effect_are_refused();
 }

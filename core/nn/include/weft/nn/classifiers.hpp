@@ -17,6 +17,7 @@ struct Labels {
   int64_t count = 2;
   std::string problem;  // "problem_type"; if empty, it follows from the count and the dtype of the labels
   std::string origin = "the configuration";  // the file, for messages
+  std::vector<std::string> names = {};       // of "id2label", by id; empty if it names not each of them
 };
 
 // Throws INVALID_ARGUMENT unless a classifier whose loss is always the cross entropy of one label can learn
@@ -25,7 +26,9 @@ struct Labels {
 void require_cross_entropy(const Labels& labels, std::string_view who);
 
 // The labels of whole samples and their loss: cross entropy for one label, binary cross entropy for several
-// labels, or the squared error for a regression.
+// labels, or the squared error for a regression. With "class_weights" (B, count) in the batch the cross
+// entropy of a sample is multiplied by the weight of its label, and counts as much; of several labels the
+// term of a label that is 1 is multiplied.
 class ClassLabels {
  public:
   explicit ClassLabels(Labels labels) : labels_(std::move(labels)) {}
@@ -36,8 +39,8 @@ class ClassLabels {
   // Returns one term "loss", or none if `batch` has no labels. logits: (rows, count).
   std::vector<LossTerm> loss(const at::Tensor& logits, const Batch& batch) const;
   std::vector<LossCount> counts(const Batch& batch) const;
-  // Returns the accuracy, or nothing for a regression. With several labels a sample counts as right if each
-  // of them is: its logit is positive where the label is 1, and negative or 0 where it is 0.
+  // Returns the statistics of classes, of several labels, or of a regression. A label is predicted if its
+  // logit is positive. A regression of several numbers has their mean squared error alone.
   std::vector<Metric> metrics(const at::Tensor& logits, const Batch& batch) const;
 
  private:
@@ -49,13 +52,16 @@ class ClassLabels {
 
 // Returns a head that classifies each sequence by its last token, and registers its layer "score" (no bias)
 // in `model`. As in Hugging Face, the last token is the rightmost one that is not `padding`, and the
-// attention mask is not read. Without `padding` a batch can have one row only.
+// attention mask is not read. Without `padding`, or where the model's configuration says that it also ends
+// texts ("eos_token_id"), it is the rightmost one that the mask has. Without both a batch can have one row
+// only.
 std::unique_ptr<Head> make_sequence_classifier(torch::nn::Module& model, int64_t channels,
                                                const Labels& labels, std::optional<int64_t> padding,
                                                at::ScalarType dtype);
 
-// Returns a head that classifies every token, and registers "dropout" and the layer `name` in `model`. Throws
-// like require_cross_entropy().
+// Returns a head that classifies every token, and registers "dropout" and the layer `name` in `model`. Its
+// metrics are those of classes, and where the names of the labels are tags (B-X, I-X, O) those of entities,
+// as seqeval finds them. Throws like require_cross_entropy().
 std::unique_ptr<Head> make_token_classifier(torch::nn::Module& model, int64_t channels, const Labels& labels,
                                             double dropout, at::ScalarType dtype,
                                             const std::string& name = "classifier", bool bias = true);

@@ -43,6 +43,7 @@ class ComposedModel : public Model {
   std::vector<Unit*> units() override;
   std::vector<LossTerm> loss(const State& last, const Batch& batch) const override;
   std::vector<LossCount> counts(const Batch& batch) const override;
+  Labelled labelled() const override { return head_->labelled(); }
   std::vector<Objective> objectives() const override { return head_->objectives(); }
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override {
     return head_->metrics(outputs, batch);

@@ -35,6 +35,7 @@ class Head {
   // Like the functions of Model. prepare() has checked the batch.
   virtual std::vector<LossTerm> loss(const State& outputs, const Batch& batch) const { return {}; }
   virtual std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef positions) const { return {}; }
+  virtual Labelled labelled() const { return Labelled::kNothing; }
   virtual std::vector<Objective> objectives() const { return {}; }
   virtual std::vector<Metric> metrics(const State& outputs, const Batch& batch) const { return {}; }
   virtual std::string perplexity_term() const { return ""; }

@@ -34,7 +34,7 @@ class LanguageHead : public Head {
   // Creates the layer and registers it in `parent`.
   LanguageHead(torch::nn::Module& parent, const Options& options);
 
-  std::vector<std::string> fields() const override { return {kLabels}; }
+  std::vector<std::string> fields() const override { return {kLabels, kTextLabels, kTextBytes}; }
   // Checks that the labels have the shape `positions`.
   void prepare(const BatchFields& batch, at::IntArrayRef positions, State& state) const override;
   std::vector<torch::nn::Module*> modules() const override { return {layer_.get()}; }
@@ -43,7 +43,7 @@ class LanguageHead : public Head {
   std::vector<LossCount> counts(const Batch& batch, at::IntArrayRef positions) const override;
   // Returns causal_lm if the labels are shifted, otherwise masked_lm.
   std::vector<Objective> objectives() const override;
-  // Returns the accuracy, if Options names one.
+  // Returns the accuracy, if Options names one, and "bits_per_byte" of a batch that has kTextBytes.
   std::vector<Metric> metrics(const State& outputs, const Batch& batch) const override;
   std::string perplexity_term() const override { return options_.term; }
   std::vector<Tie> ties() const override;
@@ -60,7 +60,7 @@ class LanguageHead : public Head {
 
  private:
   // Returns the label of each position's logits.
-  at::Tensor labels_of(const Batch& batch) const;
+  at::Tensor labels_of(const Batch& batch, const char* field = kLabels) const;
   // Returns those of the positions whose logits this rank computes.
   at::Tensor own_labels(const at::Tensor& labels) const;
   // What a forward for the loss alone computes.

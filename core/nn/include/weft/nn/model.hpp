@@ -99,6 +99,13 @@ struct Objective {
   std::string sentence_labels = {};
 };
 
+// What the field "labels" of a batch gives labels to, in classes that learn classes or numbers from data.
+enum class Labelled {
+  kNothing,  // the class learns something else, such as the next token
+  kSamples,  // each sample: (B), or (B, labels)
+  kTokens,   // each token: (B, T)
+};
+
 // Two names of one parameter. Checkpoints store it once, as `canonical`.
 struct Tie {
   std::string name;
@@ -165,6 +172,8 @@ class Model : public torch::nn::Module {
   // Returns the number of labels of each term. Reads only the batch, so it is known before forward.
   virtual std::vector<LossCount> counts(const Batch& batch) const = 0;
 
+  // Returns what is given labels by people: the class learns no objective then.
+  virtual Labelled labelled() const { return Labelled::kNothing; }
   // Returns the objectives that this class can be trained by on data without labels, the usual one first.
   // Empty for a class that learns only from labels in the data.
   virtual std::vector<Objective> objectives() const { return {}; }
