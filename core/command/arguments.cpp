@@ -13,6 +13,7 @@
 #include "booster/option_checks.hpp"
 #include "comm/agreement.hpp"
 #include "comm/job.hpp"
+#include "command/saves.hpp"
 #include "command/tokenize_progress.hpp"
 #include "host/launch/rank_signals.hpp"
 #include "opening/model_state.hpp"
@@ -162,7 +163,9 @@ std::chrono::milliseconds timeout(const Settings& arguments) {
 
 DataOpener data_of(const Settings& arguments, const Model& model, const World& world, int64_t seed,
                    data::Part held_out_part) {
-  return {arguments, model, world, seed, held_out_part, TokenizeProgress()};
+  std::string resumed;
+  if (arguments.given("resume")) resumed = resume_folder(arguments.text("resume"));
+  return {arguments, model, world, seed, held_out_part, TokenizeProgress(), std::move(resumed)};
 }
 
 }  // namespace weft::command

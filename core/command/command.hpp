@@ -13,6 +13,7 @@ namespace weft::command {
 int train(const Settings& arguments);
 int forward(const Settings& arguments);
 int evaluate(const Settings& arguments);
+int predict(const Settings& arguments);
 int generate(const Settings& arguments);
 int convert(const Settings& arguments);
 int plan(const Settings& arguments);

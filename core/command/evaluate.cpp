@@ -15,6 +15,7 @@
 #include "command/command.hpp"
 #include "command/device_choice.hpp"
 #include "command/document_losses.hpp"
+#include "command/evaluation_sets.hpp"
 #include "command/gathered_outputs.hpp"
 #include "command/job_files.hpp"
 #include "command/word_errors.hpp"
@@ -22,7 +23,9 @@
 #include "loader/fingerprint.hpp"
 #include "opening/model_files.hpp"
 #include "opening/model_state.hpp"
+#include "opening/text_bytes.hpp"
 #include "training/training.hpp"
+#include "weft/hooks.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::command {
@@ -40,12 +43,9 @@ struct Opened {
 data::LoaderOptions loader_options(const Settings& arguments, const char* key, const Opened& opened,
                                    int64_t otherwise) {
   const Booster& booster = opened.booster;
-  data::LoaderOptions options;
-  options.num_workers = data_of(arguments, opened.job.model, booster.world()).loader_workers(key);
-  options.rank = booster.data_rank();
-  options.ranks = booster.data_size();
-  options.batch_size =
-      arguments.integer("batch_size", (otherwise + options.ranks - 1) / options.ranks * options.ranks);
+  const int64_t workers = data_of(arguments, opened.job.model, booster.world()).loader_workers(key);
+  data::LoaderOptions options = in_order(booster, otherwise, workers);
+  options.batch_size = arguments.integer("batch_size", options.batch_size);
   return options;
 }
 
@@ -67,12 +67,7 @@ Model open_trained(const Settings& arguments, const BoosterOptions& options, con
 template <class Open>
 Opened open_job(Model model, const BoosterOptions& options, const World& world, const Open& open) {
   std::shared_ptr<data::Dataset> dataset = open(model);
-  if (world.size() > 1) {
-    std::string content;
-    on_every_rank(world.communicator(), [&] { content = data::compared_content(*dataset); });
-    require_agreement(world.communicator(), {{"data", content}, {"objective", dataset->objective()}},
-                      {{"data", dataset->name()}});
-  }
+  require_same_data(*dataset, world);
   Booster booster(options, world);
   Job job = booster.boost(std::move(model));
   return {std::move(booster), std::move(job), std::move(dataset)};
@@ -92,28 +87,22 @@ double word_error_rate(const Settings& arguments, Opened& opened) {
   return errors.rate();
 }
 
-// Returns what was measured, as --json and --metrics have it. The perplexity is that of the model's own loss.
-json result_of(const Evaluation& total, const Bindings& bindings, int64_t samples) {
-  json result = {{"loss", total.loss()}, {"labels", total.labels()}, {"samples", samples}};
-  for (const Evaluation::Term& term : total.terms)
-    if (!bindings.options().loss && term.name == bindings.model().perplexity_term() && term.count > 0)
-      result["perplexity"] = std::exp(term.sum / term.count);
-  for (const Metric& metric : total.metrics)
-    if (metric.count > 0) result[metric.name] = metric.sum / metric.count;
+// Returns what was measured, as --json and --metrics have it.
+json result_of(const Evaluation& total, const Job& job, int64_t samples) {
+  json result = {{"labels", total.labels()}, {"samples", samples}};
+  for (const auto& [key, value] : evaluation_values(total, job)) result[key] = value ? json(*value) : json();
+  result["loss"] = total.loss();
   return result;
 }
 
 // Returns the same for people.
 std::string line_of(const json& result) {
-  std::string line = fmt::format("loss {:.4f}", result.at("loss").get<double>());
-  if (result.contains("perplexity"))
-    line += fmt::format("  perplexity {:.3f}", result["perplexity"].get<double>());
+  EvaluationValues values;
   for (const auto& [name, value] : result.items())
-    if (name != "loss" && name != "perplexity" && name != "labels" && name != "samples" &&
-        name != "questions")
-      line += fmt::format("  {} {:.4f}", name, value.get<double>());
-  line += fmt::format("  ({:.0f} labels, {} samples", result.at("labels").get<double>(),
-                      result.at("samples").get<int64_t>());
+    if (name != "labels" && name != "samples" && name != "questions")
+      values[name] = value.is_null() ? std::nullopt : std::optional(value.get<double>());
+  std::string line = fmt::format("{}  ({:.0f} labels, {} samples", evaluation_text(values),
+                                 result.at("labels").get<double>(), result.at("samples").get<int64_t>());
   if (result.contains("questions")) line += fmt::format(", {} questions", result["questions"].get<int64_t>());
   return line + ")";
 }
@@ -247,7 +236,7 @@ void evaluate_questions(const Settings& arguments, const std::string& device, Mo
     if (world.is_master()) search.add(outputs.at("start_logits"), outputs.at("end_logits"));
     total += evaluation;
   }
-  json result = result_of(total, opened.job.model.shared().bindings(), samples->size());
+  json result = result_of(total, opened.job, samples->size());
   std::vector<std::string> answers;
   if (world.is_master()) {
     answers = search.texts();
@@ -286,7 +275,8 @@ int evaluate(const Settings& arguments) {
     return 0;
   }
   Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
-    return data_of(arguments, opened_model, world, options.seed, data::Part::kHeldOut).labelled();
+    return with_text_bytes(
+        opened_model, data_of(arguments, opened_model, world, options.seed, data::Part::kHeldOut).labelled());
   });
   const ResultFile metrics(arguments, "metrics", world);
   data::Loader loader = sequential_loader(arguments, "data", opened, 8);
@@ -295,7 +285,7 @@ int evaluate(const Settings& arguments) {
   if (!(total.labels() > 0))
     fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
          opened.dataset->name());
-  json result = result_of(total, opened.job.model.shared().bindings(), opened.dataset->size());
+  json result = result_of(total, opened.job, opened.dataset->size());
   if (arguments.flag("word_error_rate")) result["word_error_rate"] = word_error_rate(arguments, opened);
   report(result, arguments, opened, metrics);
   return 0;

@@ -97,7 +97,7 @@ JobFiles::JobFiles(const Settings& arguments) {
     if (option->file == File::kModel) reads_model(arguments.called(name), arguments.text(name));
     if (option->file == File::kReads) reads(arguments.called(name), arguments.text(name));
     if (option->file == File::kData)
-      for (const std::string& word : arguments.words(name)) read_data(word);
+      for (const std::string& word : arguments.words(name)) read_data(arguments.called(name), word);
   }
 }
 
@@ -109,16 +109,17 @@ void JobFiles::resumes(const std::string& flag, const std::string& path) {
   sources_.insert(sources_.begin(), read.begin(), read.end());  // saves() looks at them first
 }
 
-// A word of --data is a path, a path with a weight (PATH=0.3), or a pattern.
-void JobFiles::read_data(const std::string& word) {
+// A word is a path, a path with a weight (PATH=0.3) or a name (NAME=PATH), or a pattern.
+void JobFiles::read_data(const std::string& flag, const std::string& word) {
   std::error_code ignored;
-  const size_t equals = word.rfind('=');
-  const std::string path =
-      fs::exists(word, ignored) || equals == std::string::npos ? word : word.substr(0, equals);
-  if (fs::exists(path, ignored)) return reads("--data", path);
+  const size_t first = word.find('='), last = word.rfind('=');
+  std::string path = word;
+  if (!fs::exists(word, ignored) && first != std::string::npos)
+    path = flag == "--data" ? word.substr(0, last) : word.substr(first + 1);
+  if (fs::exists(path, ignored)) return reads(flag, path);
   try {
     const data::TextFiles found = data::find_text_files(path, /*of_any_format=*/true);
-    for (size_t i = 0; i < found.files.size(); ++i) reads("--data", found.path(i));
+    for (size_t i = 0; i < found.files.size(); ++i) reads(flag, found.path(i));
   } catch (const Error&) {  // whoever opens the data says what is wrong with it
   }
 }

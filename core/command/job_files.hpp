@@ -45,7 +45,7 @@ class JobFiles {
   static bool is_read(const Source& source, const std::filesystem::path& relative);
   // Returns those of the targets that the source reads.
   static std::vector<Target> read_by(const Source& source, const std::vector<Target>& targets);
-  void read_data(const std::string& word);
+  void read_data(const std::string& flag, const std::string& word);
   void resumes(const std::string& flag, const std::string& path);
 
   std::vector<Source> sources_;

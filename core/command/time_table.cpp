@@ -16,6 +16,7 @@
 #include "device/tensors.hpp"
 #include "training/bindings.hpp"
 #include "weft/nn/model.hpp"
+#include "weft/nn/token_fields.hpp"
 
 namespace weft::command {
 
@@ -105,13 +106,20 @@ TimeTable::TimeTable(const Model& model, const std::string& peak, const World& w
          peak, model.architecture());
 }
 
-void TimeTable::begin() {
+void TimeTable::begin(Trainer& /*trainer*/) {
   begin_ = trace::PhaseClock::of_thread().times();
 }
 
-void TimeTable::add(const StepResult& result, const Batch& batch) {
+void TimeTable::after_step(Trainer& trainer) {
+  const StepResult& result = trainer.result();
   const int64_t tokens = std::llround(result.tokens_per_second * result.seconds);
+  const Batch& batch = trainer.batch();
   const std::vector<nn::SequenceLength> lengths = model_.module().lengths(batch);
+  if (batch.has(nn::kAttentionMask) && !batch.empty) {
+    const at::Tensor& mask = batch.at(nn::kAttentionMask);
+    positions_ += static_cast<double>(mask.numel());
+    padding_ += static_cast<double>(mask.numel()) - device::value_of<double>(mask.to(at::kDouble).sum());
+  }
   ++steps_;
   tokens_ += tokens;
   if (lengths.empty()) return;
@@ -120,6 +128,15 @@ void TimeTable::add(const StepResult& result, const Batch& batch) {
   if (lengths.size() != 1 || result.auxiliary_loss) products_.reset();
   if (products_)
     operations_ += static_cast<double>(tokens) * operations_per_token(*products_, lengths[0].positions);
+}
+
+void TimeTable::before_evaluation(Trainer& /*trainer*/) {
+  evaluation_begin_ = trace::PhaseClock::of_thread().times();
+}
+
+void TimeTable::after_evaluation(Trainer& /*trainer*/) {
+  const trace::PhaseTimes end = trace::PhaseClock::of_thread().times();
+  for (size_t i = 0; i < end.size(); ++i) evaluated_[i] += end[i] - evaluation_begin_[i];
 }
 
 std::string TimeTable::use_of_peak(double seconds, const Bindings& bindings) const {
@@ -139,9 +156,15 @@ void TimeTable::print(const Bindings& bindings) const {
   if (steps_ == 0) return;
   const trace::PhaseTimes end = trace::PhaseClock::of_thread().times();
   std::array<double, trace::kPhases> times;
-  for (size_t i = 0; i < times.size(); ++i) times[i] = trace::seconds(end[i] - begin_[i]);
+  double evaluation = 0;
+  for (size_t i = 0; i < times.size(); ++i) {
+    times[i] = trace::seconds(end[i] - begin_[i] - evaluated_[i]);
+    evaluation += trace::seconds(evaluated_[i]);
+  }
   times = sums_over_ranks(world_, times);
   for (double& time : times) time /= world_.size();
+  const std::array<double, 3> sums = sums_over_ranks<3>(world_, {evaluation, padding_, positions_});
+  evaluation = sums[0] / world_.size();
   const double total = std::accumulate(times.begin(), times.end(), 0.0),
                trained = total - times[static_cast<size_t>(Phase::kSaving)];
   std::string text =
@@ -151,6 +174,8 @@ void TimeTable::print(const Bindings& bindings) const {
   for (const auto& [phase, name] : kRows)
     if (const double time = times[static_cast<size_t>(phase)]; time > 0)
       text += fmt::format("\n  {:<25} {:>10.3f} s {:>6.1f} %", name, time, 100 * time / total);
+  if (evaluation > 0) text += fmt::format("\n  {:<25} {:>10.3f} s beside these", "evaluation", evaluation);
+  if (sums[1] > 0) text += fmt::format("\n  {:.1f} % of the positions are padding", 100 * sums[1] / sums[2]);
   if (products_) text += "\n  " + use_of_peak(trained, bindings);
   world_.print_on_master(text);
 }

@@ -7,7 +7,7 @@
 
 #include "plan/products.hpp"
 #include "trace/phases.hpp"
-#include "weft/job.hpp"
+#include "weft/trainer.hpp"
 #include "weft/world.hpp"
 
 namespace weft {
@@ -16,17 +16,18 @@ class Bindings;
 
 namespace weft::command {
 
-class TimeTable {
+class TimeTable final : public Hook {
  public:
   // `model` is not boosted yet. `peak` is --peak-tflops, or empty: the TFLOP/s of one rank's device, or
   // "measure". Throws INVALID_ARGUMENT for anything else, and if nothing can be compared with it because the
   // operations of the model are not known.
   TimeTable(const Model& model, const std::string& peak, const World& world);
-  // Begins to count the time.
-  void begin();
-  // Counts a step, which this rank trained with `batch`.
-  void add(const StepResult& result, const Batch& batch);
-  // Prints the times since begin(), as the mean over the ranks, if a step was counted. Measures the peak if
+  std::string name() const override { return "time_table"; }
+  void begin(Trainer& trainer) override;
+  void after_step(Trainer& trainer) override;
+  void before_evaluation(Trainer& trainer) override;
+  void after_evaluation(Trainer& trainer) override;
+  // Prints the times since begin, as the mean over the ranks, if a step was counted. Measures the peak if
   // that was asked for. Collective.
   void print(const Bindings& bindings) const;
 
@@ -39,9 +40,10 @@ class TimeTable {
   std::optional<double> peak_tflops_;
   bool measures_peak_ = false;
   World world_;
-  trace::PhaseTimes begin_{};
+  trace::PhaseTimes begin_{}, evaluation_begin_{}, evaluated_{};
   int64_t steps_ = 0, tokens_ = 0;
-  double operations_ = 0;  // of all ranks
+  double positions_ = 0, padding_ = 0;  // of this rank's attention masks
+  double operations_ = 0;               // of all ranks
   const char* unit_ = "samples";
 };
 

@@ -12,12 +12,12 @@
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "command/device_choice.hpp"
+#include "command/evaluation_sets.hpp"
 #include "command/job_files.hpp"
 #include "command/job_text.hpp"
 #include "command/optimizer_flags.hpp"
-#include "command/progress.hpp"
+#include "command/recipe.hpp"
 #include "command/saves.hpp"
-#include "command/step_metrics.hpp"
 #include "command/time_table.hpp"
 #include "command/trace_file.hpp"
 #include "device/counting_allocator.hpp"
@@ -25,7 +25,9 @@
 #include "host/launch/rank_signals.hpp"
 #include "opening/model_state.hpp"
 #include "plugins.hpp"
+#include "step_log/files.hpp"
 #include "trace/phases.hpp"
+#include "weft/hooks.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/stop_signals.hpp"
 
@@ -55,15 +57,6 @@ data::Loader make_loader(const Settings& arguments, const Model& model, const Bo
   return loader;
 }
 
-int64_t total_steps(const Settings& arguments, const data::Loader& loader) {
-  if (arguments.given("steps")) return arguments.integer("steps");
-  const int64_t epochs = arguments.integer("epochs", 1), most = INT64_MAX / loader.batches_per_epoch();
-  if (epochs > most)
-    fail(WEFT_INVALID_ARGUMENT, "--epochs is {}, must be at most {} with {} steps per epoch", epochs, most,
-         loader.batches_per_epoch());
-  return epochs * loader.batches_per_epoch();
-}
-
 // Throws on every rank if a loaded parameter has a value that is not finite.
 void check_loaded_values(Bindings& bindings, const std::string& source) {
   bindings.world().priority_execution([&] {
@@ -82,25 +75,6 @@ std::string count_text(int64_t count) {
   return number >= 1e3 ? fmt::format("{:.1f} k", number / 1e3) : std::to_string(count);
 }
 
-// Throws ABORTED if training has diverged. `skipped` is the number of consecutive steps without an update.
-void check_finite(const StepResult& result, int64_t step, int64_t skipped) {
-  constexpr int64_t kMostSkipped = 200;
-  if (skipped > kMostSkipped && result.loss == 0)
-    fail(WEFT_ABORTED,
-         "no label counts in {} batches in a row, so that nothing can be learned from them: check the labels "
-         "(--data), or give a larger --sequence-length",
-         skipped);
-  if (skipped > kMostSkipped)
-    fail(WEFT_ABORTED,
-         "{} steps in a row overflowed, down to a loss scale of {}: lower --lr, check the data, or use bf16",
-         skipped, *result.loss_scale);
-  if (!result.updated && std::isfinite(result.loss)) return;
-  const bool loss = std::isfinite(result.loss);
-  if (loss && std::isfinite(result.grad_norm.value_or(0))) return;
-  fail(WEFT_ABORTED, "the {} of step {} is {}: lower --lr, clip with --max-grad-norm, or check the data",
-       loss ? "gradient's norm" : "loss", step, loss ? *result.grad_norm : result.loss);
-}
-
 // Returns "ID VERSION, ID VERSION": the plugins that the job uses.
 std::string plugins_text() {
   std::set<std::string> names;
@@ -111,9 +85,11 @@ std::string plugins_text() {
 // Returns where the job computes, and says so.
 std::string device_of_job(const Settings& arguments, const BoosterOptions& options, const World& world) {
   std::optional<std::string> saved;
-  if (arguments.given("resume"))
-    saved = checkpoint::saved_device(fs::path(resume_folder(arguments.text("resume"))) /
-                                     checkpoint::kStateFolder);
+  if (arguments.given("resume")) {
+    const fs::path folder = resume_folder(arguments.text("resume"));
+    const std::optional<json> state = checkpoint::saved_state(folder / checkpoint::kStateFolder);
+    if (state && state->contains("device")) saved = state->at("device").get<std::string>();
+  }
   const DeviceChoice choice = choose_device(arguments, options.device, saved, world);
   world.print_on_master(fmt::format("device {} ({})", choice.device, choice.reason));
   return choice.device;
@@ -151,51 +127,11 @@ void check_steps_left(const std::string& folder, int64_t done, int64_t total, co
     world.print_on_master(fmt::format("all {} steps are done: there is nothing to train", total));
 }
 
-void load_batch(data::Loader& data, Batch& batch) {
-  const trace::InPhase loading(trace::Phase::kData);
-  const trace::Span span([] { return trace::begin("load a batch", "data"); });
-  if (!data.next(batch) && !data.next(batch)) fail(WEFT_INTERNAL, "the data has no batch");
-}
-
 // Returns the name of this rank in a trace.
 std::string rank_name(const Bindings& bindings) {
   const std::string rank = fmt::format("rank {}", bindings.world().rank());
   if (bindings.stages().virtual_stages() == 1) return rank;
   return fmt::format("{}, stage {}", rank, bindings.mesh().place(Mesh::stages()).rank);
-}
-
-// Trains until the last step or a signal. Returns true if it was a signal.
-bool run_steps(Booster& booster, Job& job, int64_t total, const SavePlan& save, Grace& grace,
-               StepMetrics& metrics, TimeTable& times) {
-  Progress progress(job.optimizer.steps(), total, booster.world().is_master());
-  Batch batch;
-  int64_t skipped = 0;
-  bool stopping = false;
-  for (int64_t step = job.optimizer.steps() + 1; step <= total; step = job.optimizer.steps() + 1) {
-    load_batch(job.data, batch);
-    if (stopping || save.is_due(step, total)) job.check_next_step();
-    const StepResult result = job.train_step(batch);
-    skipped = result.updated ? 0 : skipped + 1;
-    check_finite(result, step, skipped);
-    times.add(result, batch);
-    metrics.write(result, step);
-    progress.step(result, step, device::memory_use().peak);
-    if (result.stop) {
-      // What is saved then was compared: by this step, or by one more.
-      const bool compares = booster.options().check_agreement >= 0 && !save.folder.empty();
-      if (stopping || result.checked || !compares || step == total || !grace.allows_step(booster, result))
-        return true;
-      stopping = true;
-      continue;
-    }
-    if (save.is_due(step, total) && step < total) {
-      const trace::InPhase saving(trace::Phase::kSaving);
-      const trace::Span span([] { return trace::begin("save", "checkpoint"); });
-      booster.save_training(job, save.step_folder(step, booster.world()), {.background = save.background});
-      grace.look_at(booster);
-    }
-  }
-  return false;
 }
 
 // Resumes the job, if --resume is given, and checks the values with which it begins.
@@ -217,8 +153,8 @@ void load_values(const Settings& arguments, Booster& booster, Job& job, int64_t 
 
 // Says on the master which records could not be written to their end, and that this decides the exit code.
 // Returns whether there are any, on every rank. Collective.
-bool has_incomplete_records(const StepMetrics& metrics, const TraceFile& trace, const World& world) {
-  std::vector<std::string> names = metrics.incomplete();
+bool has_incomplete_records(const StepRecords& records, const TraceFile& trace, const World& world) {
+  std::vector<std::string> names = records.incomplete();
   if (trace.failed()) names.push_back(trace.named());
   const Communicator& ranks = world.communicator();
   const std::string text = ranks.broadcast_text(fmt::format("{}", fmt::join(names, " and ")), 0);
@@ -228,46 +164,95 @@ bool has_incomplete_records(const StepMetrics& metrics, const TraceFile& trace, 
   return true;
 }
 
-// Trains, and saves at the end. Returns the signal that stopped it, if one did.
-std::optional<StopSignals::Stop> run_and_save(const Settings& arguments, Booster& booster, Job& job,
-                                              int64_t total, const SavePlan& save, const StopSignals& signals,
-                                              StepMetrics& metrics, TimeTable& times) {
-  const World& world = booster.world();
-  const int64_t begun = job.optimizer.steps();
-  std::optional<StopSignals::Stop> stop;
-  Grace grace(arguments);
+std::shared_ptr<StepRecords> make_records(const Settings& arguments, const World& world) {
+  return std::make_shared<StepRecords>(StepLog(std::make_shared<StepLog::Files>(
+      StepLogOptions{arguments.text("metrics"), arguments.text("tensorboard")}, world,
+      [](const std::string& name) { return name == "jsonl" ? "--metrics" : "--" + name; })));
+}
+
+// Returns what saves to --output, or null. Collective.
+std::shared_ptr<Checkpoints> make_checkpoints(const Settings& arguments, const std::string& format,
+                                              const World& world) {
+  if (!arguments.given("output")) return nullptr;
+  CheckpointOptions options;
+  options.folder = arguments.text("output");
+  options.save_every = arguments.integer("save_every", 0);
+  options.background = arguments.flag("save_async");
+  options.keep_last = arguments.integer("keep_last", 0);
+  options.keep_best = arguments.text("keep_best");
+  options.end_with_best = arguments.flag("end_with_best");
+  return std::make_shared<Checkpoints>(options, world, format);
+}
+
+std::shared_ptr<NonFiniteGuard> make_guard(const Settings& arguments) {
+  if (!arguments.given("on_nonfinite")) return nullptr;
+  fs::path folder = fs::path(arguments.text("output")).lexically_normal();
+  if (!folder.empty() && !folder.has_filename()) folder = folder.parent_path();
+  const bool stops = arguments.text("on_nonfinite") == "stop";
+  return std::make_shared<NonFiniteGuard>(stops ? NonFiniteGuard::Then::kStop : NonFiniteGuard::Then::kSkip,
+                                          folder.empty() ? "" : folder.string() + ".nonfinite");
+}
+
+std::shared_ptr<TextSamples> make_samples(const Settings& arguments) {
+  if (!arguments.given("sample_every")) return nullptr;
+  GenerationOptions options = GenerationOptions::load(arguments.text("model"), /*greedy=*/true);
+  options.max_new_tokens = 40;
+  return std::make_shared<TextSamples>(arguments.words("sample_prompt"), arguments.integer("sample_every"),
+                                       options);
+}
+
+std::shared_ptr<EarlyStopping> make_early_stopping(const Settings& arguments) {
+  if (!arguments.given("patience")) return nullptr;
+  return std::make_shared<EarlyStopping>(arguments.text("keep_best", "loss"), arguments.integer("patience"));
+}
+
+// How long the training is, and on what it is evaluated. Collective.
+TrainerOptions trainer_options(const Settings& arguments, const Model& model, const Booster& booster) {
+  TrainerOptions options;
+  options.steps = arguments.integer("steps", 0);
+  if (!arguments.given("steps")) options.epochs = arguments.integer("epochs", 1);
+  set_evaluation_times(arguments, options);
+  options.evaluation = evaluation_sets(arguments, model, booster);
+  return options;
+}
+
+// Returns the line that says what is trained, and how.
+std::string description(const Model& model, int64_t elements, const data::Loader& loader,
+                        const Booster& booster, int64_t steps) {
+  const int64_t accumulate = booster.options().accumulate;
+  const int ranks = booster.world().size();
+  return fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps of {} samples{} ({})",
+                     model.architecture(), count_text(elements), loader.dataset().size(), ranks,
+                     ranks == 1 ? "" : "s", model.shared().bindings().strategy_name(), steps,
+                     loader.options().batch_size,
+                     accumulate > 1 ? fmt::format(" in {} micro-batches", accumulate) : "", plugins_text());
+}
+
+// Trains. What a failed comparison has left is saved under another name.
+void run(const std::string& output, Trainer& trainer) {
+  const int64_t begun = trainer.step();
   try {
-    if (run_steps(booster, job, total, save, grace, metrics, times)) {
-      stop = signals.agree(world);
-      world.print_on_master(
-          fmt::format("stopped after step {} of {} ({})", job.optimizer.steps(), total, stop->text));
-    }
-    if (save.folder.empty()) return stop;
-    const trace::InPhase saving(trace::Phase::kSaving);
-    booster.save_training(job, save.folder);
-    grace.look_at(booster);
-    world.print_on_master(fmt::format("saved {}", save.folder));
-    return stop;
+    trainer.fit();
   } catch (const UnverifiedError&) {
-    save_unverified(booster, job, save, begun);
+    save_unverified(trainer, output, begun);
     throw;
   }
 }
 
 }  // namespace
 
-int train(const Settings& arguments) {
+int train(const Settings& given) {
   count_memory();
-  const World world = join_job(arguments);
+  const World world = join_job(given);
+  const Settings arguments = with_recipe(given);
   ignore_broken_pipes();
   BoosterOptions options = booster_options(arguments, "");
   options.device = device_of_job(arguments, options, world);
-  const SavePlan save{arguments.text("output"), arguments.integer("save_every", 0),
-                      arguments.flag("save_async")};
   on_every_rank(world.communicator(), [&] { check_outputs(arguments, options); });
-  const checkpoint::FolderLock save_lock = reserve(save, options.checkpoint_io, world);
+  const auto checkpoints = make_checkpoints(arguments, options.checkpoint_io, world);
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
-  TimeTable times(model, arguments.text("peak_tflops"), world);
+  say_usual_rate(arguments, model, world);
+  const auto times = std::make_shared<TimeTable>(model, arguments.text("peak_tflops"), world);
   std::optional<Booster> made;
   data::Loader loader;
   on_every_rank(world.communicator(), [&] {  // one may lack the device, the strategy's plugin or the data
@@ -275,10 +260,11 @@ int train(const Settings& arguments) {
     loader = make_loader(arguments, model, *made);
   });
   Booster& booster = *made;
-  const int64_t total = total_steps(arguments, loader);
+  TrainerOptions training = trainer_options(arguments, model, booster);
+  const int64_t total = total_steps(training, loader);
   optim::Optimizer optimizer = make_optimizer(arguments, model);
   optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
-  StepMetrics metrics(arguments.text("metrics"), arguments.text("tensorboard"), world);
+  const std::shared_ptr<StepRecords> records = make_records(arguments, world);
   TraceFile trace_file(arguments.text("trace"), world);
 
   const int64_t elements = model.num_elements();
@@ -286,22 +272,33 @@ int train(const Settings& arguments) {
   const std::string& strategy = model.shared().bindings().strategy_name();
   job.configuration = job_yaml(arguments, options, strategy, JobText::kRepeatable);
   dump_config(arguments, booster, strategy);
+  if (arguments.given("ema")) job.average_weights(arguments.real("ema"));
   load_values(arguments, booster, job, total);
-  world.print_on_master(fmt::format("{}: {} parameters, {} samples, {} rank{}, strategy {}, {} steps ({})",
-                                    model.architecture(), count_text(elements), loader.dataset().size(),
-                                    world.size(), world.size() == 1 ? "" : "s", strategy, total,
-                                    plugins_text()));
-  metrics.begin(arguments.given("resume") ? std::optional(job.optimizer.steps()) : std::nullopt);
+  world.print_on_master(description(model, elements, loader, booster, total));
+  const auto signals = std::make_shared<StopAfterSignal>(arguments, checkpoints != nullptr);
+  const std::shared_ptr<NonFiniteGuard> guard = make_guard(arguments);
+  // What prints and records comes before what saves.
+  training.hooks = {guard,
+                    times,
+                    std::make_shared<Progress>(),
+                    records,
+                    signals,
+                    make_samples(arguments),
+                    make_early_stopping(arguments),
+                    checkpoints};
+  std::erase(training.hooks, nullptr);
+  Trainer trainer(booster, job, std::move(training));
   trace_file.begin();
-  times.begin();
-  const StopSignals signals(job);
-  const auto stop = run_and_save(arguments, booster, job, total, save, signals, metrics, times);
+  run(arguments.text("output"), trainer);
   // After the save, which must not lack the room.
   trace_file.write(rank_name(model.shared().bindings()));
-  times.print(model.shared().bindings());
-  const bool incomplete = has_incomplete_records(metrics, trace_file, world);
+  times->print(model.shared().bindings());
+  const bool incomplete = has_incomplete_records(*records, trace_file, world);
   world.block_all();
-  return stop ? 128 + stop->signal : incomplete ? 1 : 0;
+  if (guard && !guard->stopped().empty())
+    fail(WEFT_ABORTED, "{}: take a lower learning rate, or look at these samples", guard->stopped());
+  if (signals->stop()) return 128 + signals->stop()->signal;
+  return incomplete ? 1 : 0;
 }
 
 }  // namespace weft::command

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 
 #include "command/command.hpp"
+#include "support/oracle_python.hpp"
 
 namespace weft::test {
 namespace {
@@ -46,6 +48,37 @@ TEST_F(Evaluate, IsTheSameOnRanksAndInBatchesOfAnySize) {
     }
   }
   EXPECT_EQ(evaluate("data.txt").at("labels"), 17 * 31);
+}
+
+// Of bytes each predicted token is one byte of text.
+TEST_F(Evaluate, BitsPerByteAreThoseOfTheLossWhereTokensAreBytes) {
+  for (const Words& more : {Words{}, Words{"-n", "2"}, Words{"-n", "2", "-o", "tp_size=2"},
+                            Words{"-n", "2", "-o", "pp_size=2"}}) {
+    const nlohmann::json result = evaluate("data.txt", more);
+    EXPECT_NEAR(result.at("bits_per_byte"), result.at("loss").get<double>() / std::log(2.0), 1e-5)
+        << testing::PrintToString(more);
+  }
+  EXPECT_FALSE(evaluate("data.txt", {"--objective", "causal_lm", "--precision", "bf16"})
+                   .at("bits_per_byte")
+                   .is_null());
+}
+
+TEST_F(Evaluate, BitsPerByteOfTextAreThoseOfTransformers) {
+  WEFT_NEEDS_ORACLE();
+  const std::string documents =
+      folder_.file("documents.jsonl",
+                   "{\"text\": \"The cat sat on the mat. Ein sch\u00f6ner Tag, gr\u00f6\u00dfer.\"}\n"
+                   "{\"text\": \"na\u00efve \u65e5\u672c\u8a9e words\"}\n");
+  expect_success({"tokenizer", "train", "--data", documents, "--output", in("words"), "--vocab-size", "280"});
+  const std::string config = folder_.file("wide.json", config_json({.vocabulary = 300, .positions = 64}));
+  expect_success({"train", "--model", config, "--tokenizer", in("words"), "--data", documents, "--packing",
+                  "none", "--steps", "2", "--batch-size", "2", "--output", in("text"), "--strategy", "none"});
+  const std::string oracle = oracle_python() + " " WEFT_TRAIN_TESTS "/bits_per_byte.py " + in("text");
+  ASSERT_EQ(std::system((oracle + " " + documents + " > " + in("bits") + " 2> " + in("log")).c_str()), 0);
+  const nlohmann::json result = nlohmann::json::parse(
+      expect_success({"evaluate", "--model", in("text"), "--data", documents, "--packing", "none", "--json"})
+          .out);
+  EXPECT_NEAR(result.at("bits_per_byte"), std::stod(read_bytes(in("bits"))), 1e-5);
 }
 
 TEST_F(Evaluate, SaysItToPeople) {

@@ -41,13 +41,13 @@ TEST(JobOptions, HaveASentenceThatStandsAlone) {
 
 TEST(JobOptions, KnowTheKindsOfData) {
   const std::set<std::string> kinds = {"text",       "tokens",    "tensors", "images",
-                                       "recordings", "questions", "library"};
+                                       "recordings", "questions", "labels",  "library"};
   for (const JobOption& option : job_options())
     for (const std::string& kind : option.data) EXPECT_TRUE(kinds.contains(kind)) << option.spec.name;
 }
 
 TEST(JobOptions, FitTheScreenInShortHelp) {
-  for (const char* verb : {"train", "evaluate", "forward", "generate", "plan"}) {
+  for (const char* verb : {"train", "evaluate", "predict", "forward", "generate", "plan"}) {
     const std::vector<const JobOption*> options = job_options_of(verb);
     const auto common =
         std::count_if(options.begin(), options.end(), [](const JobOption* option) { return option->common; });

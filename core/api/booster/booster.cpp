@@ -255,7 +255,7 @@ Job Booster::boost(Model model, optim::Optimizer optimizer, Criterion criterion,
   on_every_rank(shared_->world.communicator(), [&] {
     if (boosted.weights.empty()) return;
     source = checkpoint::weight_source(boosted.weights, options.checkpoint_io, job.model.module(),
-                                       boosted.missing, shared_->world.is_master());
+                                       boosted.missing, shared_->world.is_master(), boosted.new_head);
     if (shared_->world.size() > 1)
       content = checkpoint::compared_content(checkpoint::Reader(boosted.weights, options.checkpoint_io));
   });

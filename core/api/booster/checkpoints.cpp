@@ -8,6 +8,7 @@
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "booster/booster_state.hpp"
+#include "checkpoint/average_files.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
@@ -27,8 +28,8 @@ Bindings& bindings_of(const Model& model, const char* what) {
 }
 
 checkpoint::Trained trained(const Job& job, Bindings& bindings) {
-  return {bindings,       job.optimizer,     job.schedule,     job.data,
-          job.accumulate, job.max_grad_norm, job.configuration};
+  return {bindings,          job.optimizer,     job.schedule,    job.data,   job.accumulate,
+          job.max_grad_norm, job.configuration, job.hook_states, job.average};
 }
 
 // A checkpoint mixed of values that ranks should have alike would be no model at all.
@@ -174,15 +175,21 @@ void Booster::Shared::write_training(const Job& job, const std::string& path,
   const std::vector<Shard> shards = bindings.publish(WEFT_REASON_SAVE, &kept);
   ModelSnapshot model(job.model, save_options, options.checkpoint_io, checkpoint::held_values(shards));
   model.check_weights_path();
+  std::optional<ModelSnapshot> averaged;
+  if (job.average)
+    averaged.emplace(job.model, save_options, options.checkpoint_io,
+                     checkpoint::averaged_values(*job.average, shards));
   checkpoint::TrainingSnapshot state = checkpoint::take_snapshot(trained(job, bindings), world, shards, kept);
   if (save_options.background) {
     checkpoint::copy_pieces(model.pieces, world.is_master());  // the master writes what others count, too
+    if (averaged) checkpoint::copy_pieces(averaged->pieces, world.is_master());
     checkpoint::copy_pieces(state.pieces, false);
   }
-  save(save_options.background, [path, model = std::move(model),
+  save(save_options.background, [path, model = std::move(model), averaged = std::move(averaged),
                                  state = std::move(state)](const Communicator& ranks) {
     SharedStaging staging(ranks, path, model.options.prefix);
     model.write(staging.path(), ranks);
+    if (averaged) averaged->write(staging.make_folder(kAverageFolder), ranks);
     checkpoint::write_training_state(staging.make_shared_folder(checkpoint::kStateFolder),
                                      model.weights_in(staging.path()), model.options.format, ranks, state);
     staging.publish();
@@ -200,12 +207,15 @@ void Booster::load_training(Job& job, const std::string& path) {
     if (world().size() > 1) identity = saved->identity();
   });
   require_agreement(world().communicator(), {{"training state", identity}}, {{"training state", path}});
+  std::map<std::string, std::string> hook_states;
+  on_every_rank(world().communicator(), [&] { hook_states = saved->hook_states(); });
   std::vector<Kept> kept;
   const std::vector<Shard> shards = bindings.publish(WEFT_REASON_LOAD, &kept);
   on_every_rank(world().communicator(), [&] { saved->read(shards, kept); });
   bindings.values_written(WEFT_REASON_LOAD, shards);
   bindings.check_replicas(Bindings::Origin::kLoaded);
   saved->restore(world());
+  job.hook_states = std::move(hook_states);
 }
 
 }  // namespace weft

@@ -204,7 +204,7 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
     plan = make_plan(model.module(), sizes, config_.custom_policy, &policy);
     if (!opened.weights.empty())
       source = checkpoint::weight_source(opened.weights, "", model.module(), opened.missing,
-                                         config_.tensor_parallel_group.rank() == 0);
+                                         config_.tensor_parallel_group.rank() == 0, opened.new_head);
     facts = {{"model library", opened.library},
              {"architecture", model.architecture()},
              {"config.json", nlohmann::json::parse(model.config().dump())},
@@ -234,7 +234,7 @@ ShardedModel ShardFormer::optimize(const Model& model) const {
   try {
     on_grid(config_, [&] {
       bind_values(shared->params, {model.module(), shared->params, config_.seed, source.get()});
-      place_buffers(model.module());
+      place_buffers(model.module(), source.get());
     });
   } catch (...) {  // leave the model as it was
     for (const auto& param : shared->params) unbind_storage(*param);

@@ -128,13 +128,22 @@ void give_back(Bindings& bindings, const std::vector<at::Tensor>& storage, std::
   }
 }
 
+void require_movable(const Job& job) {
+  if (job.model.shared().training == nullptr)
+    fail(WEFT_FAILED_PRECONDITION, "take_over: {} is not boosted; use boost", job.model.architecture());
+  if (job.average)
+    fail(
+        WEFT_UNIMPLEMENTED,
+        "take_over: the job averages its weights, and the average cannot move to another strategy in memory; "
+        "save the job and load it under the other strategy");
+}
+
 }  // namespace
 
 void Booster::take_over(Job& job) {
   finish_saving();
+  require_movable(job);
   Model::Shared& model = job.model.shared();
-  if (model.training == nullptr)
-    fail(WEFT_FAILED_PRECONDITION, "take_over: {} is not boosted; use boost", job.model.architecture());
   const std::shared_ptr<Training> training_before = model.training;
   Bindings& before = training_before->bindings();
   const Communicator& ranks = world().communicator();

@@ -1,107 +1,24 @@
-// Job: a training step, evaluation and forward, the same for every strategy.
+// Job: evaluation and forward, the same for every strategy.
 #include <ATen/ops/tensor.h>
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/text.hpp"
-#include "booster/option_checks.hpp"
 #include "booster/running.hpp"
 #include "comm/agreement.hpp"
 #include "device/tensors.hpp"
-#include "host/launch/activity.hpp"
 #include "opening/model_state.hpp"
-#include "optim/optimizer_state.hpp"
-#include "trace/phases.hpp"
-#include "trace/trace.hpp"
 #include "training/input_output.hpp"
 #include "training/training.hpp"
+#include "training/weight_average.hpp"
 #include "weft/booster.hpp"
 
 namespace weft {
-
-namespace {
-
-// Returns the number of positions in the model's first sequence, or of samples for a model without sequences.
-// Returns 0 where another rank counts them.
-double num_tokens(const Bindings& bindings, const Batch& batch) {
-  if (batch.empty || !bindings.mesh().speaks_for(Fact::kSamples)) return 0;
-  const std::vector<nn::SequenceLength> lengths = bindings.model().lengths(fields_of_model(bindings, batch));
-  return static_cast<double>(lengths.empty() ? batch.samples() : lengths[0].rows * lengths[0].positions);
-}
-
-// Returns the result of a step whose global batch has no label that counts: nothing is computed or updated.
-// Says so the first time.
-StepResult step_without_labels(Job& job, Training& training, const Error& error) {
-  training.postpone_check();
-  if (training.is_first_without_labels())
-    training.bindings().world().print_on_master(
-        fmt::format("{}; such a batch updates nothing. This is said once", error.what()));
-  StepResult result;
-  result.index = job.optimizer.steps();
-  result.updated = false;
-  if (job.optimizer.shared().scaler) result.loss_scale = training.bindings().loss_scale();
-  if (!job.optimizer.groups().empty()) result.lr = job.optimizer.groups().front().options.at("lr");
-  return result;
-}
-
-}  // namespace
-
-StepResult Job::train_step(const Batch& batch) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::string name = fmt::format("step {}", optimizer ? optimizer.steps() + 1 : 1);
-  const Activity activity(name);
-  const trace::Span span([&] { return trace::begin(name, "step"); });
-  Training& training = training_of(model);
-  Bindings& bindings = training.bindings();
-  if (!optimizer) fail(WEFT_FAILED_PRECONDITION, "train_step needs an optimizer: pass one to Booster::boost");
-  if (!bindings.model().is_training()) model.train();
-  check_max_grad_norm(max_grad_norm, "train_step: max_grad_norm");
-  batch.samples();
-  training.begin_check();
-  const bool checked = training.is_checking();
-  std::optional<Training::StepLoss> ran;
-  try {
-    ran.emplace(training.run_step(micro_batches_of(batch, accumulate, bindings), criterion));
-  } catch (const Training::NoLabelError& error) {
-    return step_without_labels(*this, training, error);
-  }
-  Training::StepLoss& loss = *ran;
-  training.finish_check();
-  const trace::InPhase optimizing(trace::Phase::kOptimizer);
-  StepResult result;
-  if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
-  if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
-  const auto auxiliary_terms = static_cast<double>(loss.names.size() - loss.model_terms);
-  const optim::Optimizer::Shared::Update update = [&] {
-    const trace::Span updating([] { return trace::begin("update", "optimizer"); });
-    std::optional<ActivityDetail> detail;
-    if (bindings.mesh().splits(Mesh::stages()))
-      detail.emplace("after the schedule, waiting for all ranks to end theirs");
-    return optimizer.shared().update(max_grad_norm, loss.reading, [&]() -> std::vector<double> {
-      return {loss.total(), num_tokens(bindings, batch), stop_requested->load() ? 1.0 : 0.0, loss.auxiliary(),
-              auxiliary_terms};
-    });
-  }();
-  bindings.zero_gradients();
-  result.index = optimizer.steps();
-  result.checked = checked;
-  result.updated = update.updated;
-  result.loss = update.extra[0];
-  if (schedule && update.updated)
-    schedule.schedule().follows_metric() ? schedule.step(result.loss) : schedule.step();
-  result.stop = update.extra[2] > 0;
-  if (update.extra[4] > 0) result.auxiliary_loss = update.extra[3];
-  if (max_grad_norm > 0) result.grad_norm = update.norm;
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  result.tokens_per_second = update.extra[1] / result.seconds;
-  return result;
-}
 
 void Job::check_next_step() {
   training_of(model).ask_for_check();
@@ -156,6 +73,13 @@ double Evaluation::labels() const {
   return most;
 }
 
+std::vector<Measure> Evaluation::measures() const {
+  std::vector<Measure> measures;
+  for (const Metric& metric : metrics)
+    for (Measure& measure : metric.measures()) measures.push_back(std::move(measure));
+  return measures;
+}
+
 Evaluation& Evaluation::operator+=(const Evaluation& other) {
   if (terms.empty()) return *this = other;
   if (terms.size() != other.terms.size())
@@ -172,8 +96,7 @@ Evaluation& Evaluation::operator+=(const Evaluation& other) {
       metrics.push_back(metric);
       continue;
     }
-    found->sum += metric.sum;
-    found->count += metric.count;
+    *found += metric;
   }
   return *this;
 }
@@ -201,7 +124,7 @@ Evaluation own_part(const nn::Model& model, const Training::Forward& forward, co
   if (forward.outputs.empty()) return result;
   result.metrics = model.metrics(forward.outputs, on_device(batch));
   if (batch.empty)
-    for (Metric& metric : result.metrics) metric.sum = metric.count = 0;
+    for (Metric& metric : result.metrics) metric.clear();
   return result;
 }
 
@@ -223,6 +146,20 @@ void add_term(std::vector<Evaluation::Term>& terms, const Evaluation::Term& term
     found->sum += term.sum * (found->count / term.count);
 }
 
+nlohmann::json as_json(const Metric& metric) {
+  nlohmann::json sums = nlohmann::json::array(), values = nlohmann::json::array();
+  for (const double sum : metric.sums) sums.push_back(bits_of(sum));
+  for (const double value : metric.values) values.push_back(bits_of(value));
+  return {metric.name, static_cast<int>(metric.kind), std::move(sums), std::move(values)};
+}
+
+Metric metric_of(const nlohmann::json& described) {
+  Metric metric(described[0], static_cast<Metric::Kind>(described[1].get<int>()), {});
+  for (const nlohmann::json& sum : described[2]) metric.sums.push_back(double_of(sum));
+  for (const nlohmann::json& value : described[3]) metric.values.push_back(double_of(value));
+  return metric;
+}
+
 // Gives every stage the terms of all stages, and the metrics, which one stage has. Collective over the
 // stages.
 void join_stages(Bindings& bindings, Evaluation& evaluation) {
@@ -230,8 +167,7 @@ void join_stages(Bindings& bindings, Evaluation& evaluation) {
     nlohmann::json terms = nlohmann::json::array(), metrics = nlohmann::json::array();
     for (const Evaluation::Term& term : evaluation.terms)
       terms.push_back({term.name, term.weight, bits_of(term.sum), bits_of(term.count), term.output});
-    for (const Metric& metric : evaluation.metrics)
-      metrics.push_back({metric.name, bits_of(metric.sum), bits_of(metric.count)});
+    for (const Metric& metric : evaluation.metrics) metrics.push_back(as_json(metric));
     return nlohmann::json{{"terms", terms}, {"metrics", metrics}}.dump();
   };
   const std::vector<std::string> all =
@@ -242,9 +178,20 @@ void join_stages(Bindings& bindings, Evaluation& evaluation) {
     for (const nlohmann::json& term : stage.at("terms"))
       add_term(evaluation.terms,
                {term[0], term[1], double_of(term[2]), double_of(term[3]), term[4].get<std::string>()});
-    for (const nlohmann::json& metric : stage.at("metrics"))
-      evaluation.metrics.push_back({metric[0], double_of(metric[1]), double_of(metric[2])});
+    for (const nlohmann::json& metric : stage.at("metrics")) evaluation.metrics.push_back(metric_of(metric));
   }
+}
+
+// Gives every rank the values of all samples. Collective over the ranks that have them.
+void join_values(Bindings& bindings, Metric& metric) {
+  if (metric.kind != Metric::Kind::kValues) return;
+  // The ranks that divide the sequence of a sample have the same values.
+  if (bindings.mesh().sequence_rank() != 0) metric.values.clear();
+  const std::vector<std::string> all = gather_from_every_rank(bindings.comm(Mesh::samples())->communicator,
+                                                              [&] { return as_json(metric)[3].dump(); });
+  metric.values.clear();
+  for (const std::string& text : all)
+    for (const nlohmann::json& value : nlohmann::json::parse(text)) metric.values.push_back(double_of(value));
 }
 
 void sum_over_ranks(Bindings& bindings, Evaluation& evaluation) {
@@ -253,7 +200,8 @@ void sum_over_ranks(Bindings& bindings, Evaluation& evaluation) {
   if (!mesh.splits(Mesh::samples()) || evaluation.terms.empty()) return;
   std::vector<double> sums;
   for (const Evaluation::Term& term : evaluation.terms) sums.insert(sums.end(), {term.sum, term.count});
-  for (const Metric& metric : evaluation.metrics) sums.insert(sums.end(), {metric.sum, metric.count});
+  for (const Metric& metric : evaluation.metrics)
+    sums.insert(sums.end(), metric.sums.begin(), metric.sums.end());
   const at::Tensor all = at::tensor(sums, at::kDouble);
   bindings.comm(Mesh::samples())->communicator.all_reduce(all, ReduceOp::kSum, true).wait();
   const std::vector<double> found = device::values_of<double>(all);
@@ -264,8 +212,8 @@ void sum_over_ranks(Bindings& bindings, Evaluation& evaluation) {
     term.count = *summed++ / times;
   }
   for (Metric& metric : evaluation.metrics) {
-    metric.sum = *summed++ / times;
-    metric.count = *summed++ / times;
+    for (double& sum : metric.sums) sum = *summed++ / times;
+    join_values(bindings, metric);
   }
 }
 
@@ -286,6 +234,23 @@ Evaluation Job::evaluate(const Batch& batch) {
   if (evaluation.terms.empty())
     fail(WEFT_INVALID_ARGUMENT, "{}: the batch has no labels to evaluate on", model.architecture());
   return evaluation;
+}
+
+std::string Job::find_nonfinite(const Batch& batch) {
+  Training& training = training_of(model);
+  const EvaluationMode mode(training.bindings().model());
+  const auto [unit, tensor] = training.find_nonfinite(micro_batches_of(batch, 1, training.bindings()));
+  return unit.empty() ? "" : fmt::format("tensor {} of unit {}", tensor, unit);
+}
+
+void Job::average_weights(double decay) {
+  average = std::make_shared<WeightAverage>(training_of(model).bindings(), decay);
+}
+
+void Job::swap_average() {
+  if (!average)
+    fail(WEFT_FAILED_PRECONDITION, "the job has no averaged weights; call average_weights before");
+  average->swap();
 }
 
 State Job::forward(const Batch& batch) {

@@ -11,7 +11,9 @@
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
+#include "device/tensors.hpp"
 #include "opening/model_state.hpp"
+#include "weft/nn/batch_norm.hpp"
 
 namespace weft {
 
@@ -51,16 +53,14 @@ void write_tokenizer(const Tokenizer& tokenizer, const fs::path& folder) {
   fs::remove(own);
 }
 
-// Returns a filter of files that a save keeps, such as a tokenizer or step-N/. It replaces weights,
-// configuration and training state.
-auto keeps(const std::string& prefix) {
+}  // namespace
+
+std::function<bool(const fs::path&)> kept_by_saves(const std::string& prefix) {
   return [prefix](const fs::path& name) {
-    return name != "config.json" && name != checkpoint::kStateFolder &&
+    return name != "config.json" && name != checkpoint::kStateFolder && name != kAverageFolder &&
            !checkpoint::is_weight_file(name.string(), prefix);
   };
 }
-
-}  // namespace
 
 checkpoint::WriteOptions write_options(const SaveOptions& options, const std::string& format) {
   if (options.size_per_shard <= 0)
@@ -70,13 +70,17 @@ checkpoint::WriteOptions write_options(const SaveOptions& options, const std::st
 
 SharedStaging::SharedStaging(const Communicator& ranks, const std::string& path, const std::string& prefix)
     : ranks_(ranks) {
-  on_master(ranks_, [&] { folder_.emplace(path, keeps(prefix)); });
+  on_master(ranks_, [&] { folder_.emplace(path, kept_by_saves(prefix)); });
   path_ = ranks_.broadcast_text(folder_ ? folder_->path().string() : "", 0);
 }
 
+fs::path SharedStaging::make_folder(const char* name) const {
+  on_master(ranks_, [&] { fs::create_directory(path_ / name); });
+  return path_ / name;
+}
+
 fs::path SharedStaging::make_shared_folder(const char* name) const {
-  const fs::path made = path_ / name;
-  on_master(ranks_, [&] { fs::create_directory(made); });
+  const fs::path made = make_folder(name);
   on_every_rank(ranks_, [&] {
     if (!fs::is_directory(made))
       fail(WEFT_FAILED_PRECONDITION,
@@ -100,6 +104,8 @@ ModelSnapshot::ModelSnapshot(const Model& model, const SaveOptions& save, const 
       pieces(std::move(held)),
       companions(model.shared().companions),
       constants_(model.module().constants()) {
+  for (const auto& [name, buffer] : nn::kept_buffers(model.module()))
+    constants_.set(name, device::on_host(buffer.detach()).clone());
   const std::optional<Adapter> adapter = adapter_of(model.module());
   if (!adapter || adapter->operation == nullptr || adapter->operation->configuration == nullptr) return;
   adapter_config = adapter->operation->configuration(plan::Attributes(adapter->attributes), adapter->layers);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +18,13 @@ namespace weft {
 // positive.
 checkpoint::WriteOptions write_options(const SaveOptions& options, const std::string& format);
 
+// Returns a filter of names in a model folder that a save keeps, such as a tokenizer or step-N/. It replaces
+// weights (whose names have `prefix`), configuration and training state.
+std::function<bool(const std::filesystem::path& name)> kept_by_saves(const std::string& prefix);
+
+// The folder of the averaged weights in a model folder.
+inline constexpr const char* kAverageFolder = "ema";
+
 // A staged folder that the master creates and publishes. Every rank knows its path. All methods but path()
 // are collective.
 class SharedStaging {
@@ -25,6 +33,8 @@ class SharedStaging {
   const std::filesystem::path& path() const { return path_; }
   // Creates a folder inside it that all ranks write to. Throws if some rank does not see it.
   std::filesystem::path make_shared_folder(const char* name) const;
+  // Creates a folder inside it, which the master alone writes to, and returns its path on every rank.
+  std::filesystem::path make_folder(const char* name) const;
   void publish();
 
  private:
@@ -56,7 +66,7 @@ struct ModelSnapshot {
   void save(const std::string& path, const Communicator& ranks) const;
 
  private:
-  // Returns `pieces`, and the tensors of nn::Model::constants().
+  // Returns `pieces`, the tensors of nn::Model::constants(), and the buffers of nn::kept_buffers().
   checkpoint::Pieces all_pieces(const Communicator& ranks) const;
 
   State constants_;

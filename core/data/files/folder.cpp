@@ -54,6 +54,12 @@ void link_tree(const fs::path& from, const fs::path& to) {
   if (error) fs::copy(from, to, fs::copy_options::copy_symlinks);
 }
 
+// Returns a temporary name beside `place`, which saves remove if it is left.
+std::string unused_name(const fs::path& place) {
+  std::random_device random;
+  return fmt::format("{}{:08x}", staging_prefix(place), random());
+}
+
 // Absolute, links followed, without a slash at the end: what is replaced is the folder, not a link to it.
 fs::path resolved(const fs::path& path) {
   if (path.empty()) fail(WEFT_INVALID_ARGUMENT, "the path of the folder to save to is empty");
@@ -152,9 +158,8 @@ StagedFolder::StagedFolder(const fs::path& path, const std::function<bool(const 
 }
 
 StagedFolder::Staging::Staging(const fs::path& target) {
-  std::random_device random;
   for (;;) {
-    path_ = parent_of(target) / fmt::format("{}{:08x}", staging_prefix(target), random());
+    path_ = parent_of(target) / unused_name(target);
     if (::mkdir(path_.c_str(), 0777) == 0) return;
     if (errno != EEXIST) fail_with_errno("create", path_);
   }
@@ -165,15 +170,30 @@ StagedFolder::Staging::~Staging() {
   fs::remove_all(path_, ignored);
 }
 
-void StagedFolder::link_kept(const std::function<bool(const fs::path&)>& keep) {
+void StagedFolder::link_entries(const fs::path& folder, const std::function<bool(const fs::path&)>& accepts) {
   try {
-    fs::permissions(path(), fs::status(target_).permissions());
-    for (const fs::directory_entry& entry : fs::directory_iterator(target_))
-      if (keep(entry.path().filename())) link_tree(entry.path(), path() / entry.path().filename());
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      const fs::path place = path() / entry.path().filename();
+      if (!accepts(entry.path().filename())) continue;
+      fs::remove_all(place);
+      link_tree(entry.path(), place);
+    }
   } catch (const fs::filesystem_error& e) {
     fail(e.code() == std::errc::no_space_on_device ? WEFT_RESOURCE_EXHAUSTED : WEFT_UNAVAILABLE,
-         "cannot take over the files of {}: {}", target_.string(), e.what());
+         "cannot take over the files of {}: {}", folder.string(), e.what());
   }
+}
+
+void StagedFolder::link_kept(const std::function<bool(const fs::path&)>& keep) {
+  std::error_code error;
+  fs::permissions(path(), fs::status(target_, error).permissions(), error);
+  if (error)
+    fail(WEFT_UNAVAILABLE, "cannot take over the permissions of {}: {}", target_.string(), error.message());
+  link_entries(target_, keep);
+}
+
+void StagedFolder::link(const fs::path& folder) {
+  link_entries(folder, [](const fs::path&) { return true; });
 }
 
 void StagedFolder::publish() {
@@ -223,6 +243,32 @@ void write_file(const fs::path& path, const std::string& text, uint64_t max_byte
   const int synced = ::fsync(file);
   ::close(file);
   if (synced != 0) fail_with_errno("sync", path);
+}
+
+void replace_link(const fs::path& path, const fs::path& target) {
+  const fs::file_status present = fs::symlink_status(path);
+  if (fs::exists(present) && !fs::is_symlink(present))
+    fail(WEFT_ALREADY_EXISTS, "{} is no link, and a link is to be made there", path.string());
+  const fs::path made = parent_of(path) / unused_name(path);
+  if (::symlink(target.c_str(), made.c_str()) != 0) fail_with_errno("create", made);
+  if (::rename(made.c_str(), path.c_str()) != 0) {
+    const int code = errno;
+    ::unlink(made.c_str());
+    errno = code;
+    fail_with_errno("put in place", path);
+  }
+  sync_path(parent_of(path), O_RDONLY | O_DIRECTORY);
+}
+
+void remove_folder(const fs::path& path) {
+  const fs::path place = resolved(path);
+  const FolderLock lock(place);
+  const FolderLock::Save save = lock.begin_save();
+  const fs::path aside = parent_of(place) / unused_name(place);
+  if (::rename(place.c_str(), aside.c_str()) != 0) fail_with_errno("remove", place);
+  std::error_code error;
+  fs::remove_all(aside, error);
+  if (error) fail(WEFT_UNAVAILABLE, "cannot remove {}: {}", aside.string(), error.message());
 }
 
 void replace_file(const fs::path& path, const std::string& text) {

@@ -29,6 +29,8 @@ class StagedFolder {
   // The destructor removes the temporary folder if publish() was not reached, afterwards what was replaced.
 
   const std::filesystem::path& path() const { return staging_->path(); }
+  // Links the files and folders of another folder into it, in place of files of the same names.
+  void link(const std::filesystem::path& folder);
   // Syncs everything and puts the folder in its place; what stood there goes away only now.
   void publish();
 
@@ -44,6 +46,8 @@ class StagedFolder {
    private:
     std::filesystem::path path_;
   };
+  void link_entries(const std::filesystem::path& folder,
+                    const std::function<bool(const std::filesystem::path& name)>& accepts);
   void link_kept(const std::function<bool(const std::filesystem::path& name)>& keep);
 
   std::filesystem::path target_;
@@ -55,6 +59,12 @@ class StagedFolder {
 // Writes a small file, in place of a file or link of that name, and syncs it. Throws naming the path and the
 // cause; RESOURCE_EXHAUSTED if it would be longer than `max_bytes`, which is what its readers accept.
 void write_file(const std::filesystem::path& path, const std::string& text, uint64_t max_bytes = UINT64_MAX);
+// Makes `path` a link to `target`, in place of a link of that name, in one step. Throws ALREADY_EXISTS if
+// something else has the name, UNAVAILABLE if it cannot be made.
+void replace_link(const std::filesystem::path& path, const std::filesystem::path& target);
+// Removes a folder that a save made. It goes away in one step: never is a part of it there under its name.
+// Throws UNAVAILABLE if another process saves there, or if it cannot be removed.
+void remove_folder(const std::filesystem::path& path);
 // Replaces a file (base/replaced_file.hpp). Throws UNAVAILABLE if another process saves there.
 void replace_file(const std::filesystem::path& path, const std::string& text);
 

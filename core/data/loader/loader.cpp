@@ -51,10 +51,17 @@ struct Loader::Shared {
       : dataset(std::move(data)), options(std::move(given)) {
     if (!dataset) fail(WEFT_INVALID_ARGUMENT, "data loader: no data set was given");
     check(options);
-    if (!options.sampler) {
-      options.sampler = options.shuffle ? shuffling_sampler(options.seed) : sequential_sampler();
-    }
+    if (!options.sampler) options.sampler = usual_sampler();
     order = draw(0);
+  }
+
+  std::shared_ptr<Sampler> usual_sampler() const {
+    if (!options.shuffle) return sequential_sampler();
+    const int64_t size = dataset->size();
+    if (size == 0 || dataset->sample_length(0) == 0) return shuffling_sampler(options.seed);
+    std::vector<int64_t> lengths;
+    for (int64_t index = 0; index < size; ++index) lengths.push_back(dataset->sample_length(index));
+    return bucketing_sampler(options.seed, std::move(lengths), options.batch_size);
   }
 
   Order draw(int64_t epoch) const {
@@ -79,16 +86,22 @@ struct Loader::Shared {
     return samples / options.batch_size + (!options.drop_last && samples % options.batch_size != 0 ? 1 : 0);
   }
 
-  // Returns the samples of a global batch of an epoch that this rank loads.
-  Batch fetch(const std::vector<int64_t>& drawn, int64_t epoch, int64_t index) const {
+  // Returns which samples of a global batch this rank loads; none: it got none of a short batch.
+  std::vector<int64_t> share(const std::vector<int64_t>& drawn, int64_t index) const {
     const int64_t begin = index * options.batch_size;
     const int64_t samples = std::min(options.batch_size, static_cast<int64_t>(drawn.size()) - begin);
     const int64_t each = samples / options.ranks, longer = samples % options.ranks;
     const int64_t first = begin + options.rank * each + std::min(options.rank, longer);
     const int64_t count = each + (options.rank < longer ? 1 : 0);
-    const auto sample = drawn.begin() + (count == 0 ? begin : first);
-    Batch batch = dataset->get_in_epoch({sample, sample + std::max<int64_t>(count, 1)}, epoch);
-    batch.empty = count == 0;
+    return {drawn.begin() + first, drawn.begin() + first + count};
+  }
+
+  // Returns this rank's part of a global batch of an epoch.
+  Batch fetch(const std::vector<int64_t>& drawn, int64_t epoch, int64_t index) const {
+    const std::vector<int64_t> own = share(drawn, index);
+    const auto begin = static_cast<size_t>(index * options.batch_size);
+    Batch batch = dataset->get_in_epoch(own.empty() ? std::vector<int64_t>{drawn[begin]} : own, epoch);
+    batch.empty = own.empty();
     if (options.pin_memory)
       for (auto& [name, tensor] : batch) tensor = tensor.pin_memory();
     return batch;
@@ -163,6 +176,11 @@ const Dataset& Loader::dataset() const {
 }
 bool Loader::next(Batch& batch) {
   return shared().next(batch);
+}
+std::vector<int64_t> Loader::samples() const {
+  if (shared().position.batch == 0)
+    fail(WEFT_FAILED_PRECONDITION, "data loader: no batch of this epoch was loaded yet");
+  return shared().share(*shared().order, shared().position.batch - 1);
 }
 Loader::Position Loader::position() const {
   return shared().position;

@@ -12,7 +12,9 @@
 #include "checkpoint/shard_pieces.hpp"
 #include "checkpoint/stored_names.hpp"
 #include "comm/agreement.hpp"
+#include "device/tensors.hpp"
 #include "log.hpp"
+#include "weft/nn/batch_norm.hpp"
 
 namespace weft::checkpoint {
 
@@ -76,9 +78,18 @@ bool same_values(const Reader& reader, size_t one, size_t other) {
   return true;
 }
 
+// Adds the buffers that checkpoints keep.
+void add_buffers(const nn::Model& model, std::vector<std::string>& names,
+                 std::map<std::string, std::vector<int64_t>>& shapes) {
+  for (const auto& [name, buffer] : nn::kept_buffers(model)) {
+    names.push_back(name);
+    shapes[name] = buffer.sizes().vec();
+  }
+}
+
 }  // namespace
 
-WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Bindings* training) {
+WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Bindings* training, bool new_head) {
   std::map<std::string, std::vector<std::string>> aliases;  // by canonical name
   std::set<std::string> alias_names;
   for (const nn::Tie& tie : model.ties()) {
@@ -93,6 +104,7 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Binding
     shapes[item.key()] =
         training != nullptr ? training->find_param(item.key())->shape : item.value().sizes().vec();
   }
+  add_buffers(model, names, shapes);
   const StoredNames stored(reader, reader.path(), names);
   const Prefixes prefixes = find_prefixes(stored, names, model.base_prefix());
   const auto in_checkpoint = [&](const std::string& name) {
@@ -104,7 +116,8 @@ WeightMap::WeightMap(const Reader& reader, const nn::Model& model, const Binding
   };
   std::set<size_t> used;
   for (const std::string& name : names) {
-    std::optional<size_t> entry = in_checkpoint(name);
+    const bool begins_new = new_head && !name.starts_with(model.base_prefix());
+    std::optional<size_t> entry = begins_new ? std::nullopt : in_checkpoint(name);
     for (const std::string& alias : aliases[name]) {
       const auto found = in_checkpoint(alias);
       if (found) used.insert(*found);
@@ -166,8 +179,8 @@ std::vector<std::string> required(std::vector<std::string> names, const nn::Mode
 class WeightSource final : public ParameterSource {
  public:
   WeightSource(const std::string& path, const std::string& format, const nn::Model& model, Missing missing,
-               bool speaks)
-      : reader_(path, format), map_(reader_, model) {
+               bool speaks, bool new_head)
+      : reader_(path, format), map_(reader_, model, nullptr, new_head) {
     if (map_.empty())
       fail(WEFT_INVALID_ARGUMENT, "{} holds no parameter of {}: it has {} entries ({}), wanted are [{}]",
            path, model.architecture(), reader_.entries().size(), first_names(map_.unexpected()),
@@ -205,8 +218,9 @@ class WeightSource final : public ParameterSource {
 }  // namespace
 
 std::shared_ptr<ParameterSource> weight_source(const std::string& path, const std::string& format,
-                                               const nn::Model& model, Missing missing, bool speaks) {
-  return std::make_shared<WeightSource>(path, format, model, missing, speaks);
+                                               const nn::Model& model, Missing missing, bool speaks,
+                                               bool new_head) {
+  return std::make_shared<WeightSource>(path, format, model, missing, speaks, new_head);
 }
 
 namespace {
@@ -267,6 +281,11 @@ void read_weights(const std::string& path, const Bindings& training, const std::
       masters->read(*master, piece.box, piece.values);
     else if (const auto entry = map.find(name))
       reader.read(*entry, piece.box, piece.values);
+  }
+  for (const auto& [name, buffer] : nn::kept_buffers(training.model())) {
+    const at::Tensor values = device::on_host(buffer).clone();
+    if (const auto entry = map.find(name)) reader.read(*entry, Box::whole(buffer.sizes().vec()), values);
+    buffer.copy_(values);
   }
 }
 

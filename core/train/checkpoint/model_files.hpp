@@ -17,8 +17,10 @@ namespace weft::checkpoint {
 class WeightMap {
  public:
   // `training`: the model's, if it is boosted; its layers may hold parts. Throws if a shape is not the
-  // model's, or if the names of a tied parameter have different values.
-  WeightMap(const Reader& reader, const nn::Model& model, const Bindings* training = nullptr);
+  // model's, or if the names of a tied parameter have different values. With `new_head` the parameters
+  // outside the base model are taken as missing, whatever the checkpoint has.
+  WeightMap(const Reader& reader, const nn::Model& model, const Bindings* training = nullptr,
+            bool new_head = false);
   // The entry, or nothing: the parameter is not in the checkpoint.
   std::optional<size_t> find(const std::string& parameter) const;
   bool empty() const { return entry_of_.empty(); }
@@ -34,9 +36,10 @@ class WeightMap {
 
 // Reads parameters from a checkpoint by ranges. Throws if it has none of the model's, or if it lacks more
 // than `missing` allows; `speaks`: logs what is missing and what is not used. `format`: the one that reads it
-// where several could.
+// where several could. `new_head`: as of WeightMap.
 std::shared_ptr<ParameterSource> weight_source(const std::string& path, const std::string& format,
-                                               const nn::Model& model, Missing missing, bool speaks);
+                                               const nn::Model& model, Missing missing, bool speaks,
+                                               bool new_head = false);
 
 // What the strategy published, named as the parameters and in the dtype that the model computes with.
 Pieces held_values(const std::vector<Shard>& shards);

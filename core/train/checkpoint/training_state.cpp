@@ -10,6 +10,8 @@
 #include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "checkpoint/average_files.hpp"
+#include "checkpoint/data_state.hpp"
 #include "checkpoint/model_files.hpp"
 #include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
@@ -17,7 +19,6 @@
 #include "device/random.hpp"
 #include "files/fingerprint.hpp"
 #include "files/folder.hpp"
-#include "loader/fingerprint.hpp"
 #include "log.hpp"
 #include "plugins.hpp"
 #include "training/generators.hpp"
@@ -32,7 +33,6 @@ namespace {
 
 constexpr size_t kLargestState = size_t{1} << 28;  // every parameter's name stands in it
 constexpr int kStateVersion = 2;
-constexpr int64_t kFingerprintSamples = 16;  // another number would not recognise the data of older states
 
 // Describes the mesh. Where it is the same, each rank goes on with its own generator.
 json axes_to_json(const Mesh& mesh) {
@@ -60,20 +60,6 @@ at::Tensor gather_generators(const World& world) {
   const at::Tensor all = at::empty({world.size(), mine.numel()}, at::kByte);
   world.communicator().all_gather(all.view(-1), mine, true).wait();
   return all;
-}
-
-json data_to_json(const data::Loader& loader) {
-  const data::Loader::Position position = loader.position();
-  const data::LoaderOptions& options = loader.options();
-  return {{"epoch", position.epoch},
-          {"batch", position.batch},
-          {"batch_size", options.batch_size},
-          {"samples", loader.dataset().size()},
-          {"objective", loader.dataset().objective()},
-          {"fingerprint", data::fingerprint(loader.dataset(), kFingerprintSamples)},
-          {"shuffle", options.shuffle},
-          {"drop_last", options.drop_last},
-          {"seed", options.seed}};
 }
 
 // What a reader of JSON from outside may meet at any key.
@@ -134,6 +120,7 @@ TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const
   on_every_rank(world.communicator(), [&] {  // reads samples
     if (trained.data) snapshot.state["data"] = data_to_json(trained.data);
   });
+  if (!trained.hook_states.empty()) snapshot.state["hooks"] = trained.hook_states;
   snapshot.configuration = trained.configuration;
   snapshot.generators = gather_generators(world);
   for (const Shard& shard : shards) {
@@ -142,6 +129,7 @@ TrainingSnapshot take_snapshot(const Trained& trained, const World& world, const
     if (master != param.tensor.scalar_type())
       add_held(shard, {param.name, master, param.shape}, param.index, shard.value, snapshot.pieces);
   }
+  if (trained.average) add_averages(*trained.average, snapshot.pieces);
   for (const auto& [name, range] : kept) {
     const weft_param& param = *range.param;
     add_held(range, {kept_prefix(bindings) + name + "/" + param.name, range.value.scalar_type(), param.shape},
@@ -166,20 +154,12 @@ void write_training_state(const fs::path& folder, const std::string& weights, co
   });
 }
 
-std::optional<int64_t> saved_at(const fs::path& folder) {
+std::optional<json> saved_state(const fs::path& folder) {
   const std::string path = (folder / "state.json").string();
   if (!fs::exists(path)) return std::nullopt;
-  const json state = parse_json(read_file(path, kLargestState), path);
-  return reading(path, [&] { return integer_at(state, "saved_at", path); });
-}
-
-std::optional<std::string> saved_device(const fs::path& folder) {
-  const std::string path = (folder / "state.json").string();
-  if (!fs::exists(path)) return std::nullopt;
-  const json state = parse_json(read_file(path, kLargestState), path);
-  return reading(path, [&] {
-    return state.contains("device") ? std::optional(state.at("device").get<std::string>()) : std::nullopt;
-  });
+  json state = parse_json(read_file(path, kLargestState), path);
+  reading(path, [&] { integer_at(state, "saved_at", path); });
+  return state;
 }
 
 SavedTraining::SavedTraining(const fs::path& model_folder, Trained trained)
@@ -201,7 +181,8 @@ SavedTraining::SavedTraining(const fs::path& model_folder, Trained trained)
   if (!trained_.optimizer) return;
   std::vector<Entry> states;
   for (const Entry& entry : parts_->entries())
-    if (trained_.bindings.find_param(entry.name) == nullptr && !entry.name.starts_with(kKept))
+    if (trained_.bindings.find_param(entry.name) == nullptr && !entry.name.starts_with(kKept) &&
+        !is_average(entry.name))
       states.push_back(entry);
   optimizer_ = std::make_unique<SavedOptimizer>(state_.at("optimizer"), states, trained_.optimizer, path_);
 }
@@ -303,6 +284,20 @@ void SavedTraining::warn_of_differences() const {
   warn("accumulate", trained_.accumulate);
   warn("max_grad_norm", trained_.max_grad_norm);
   warn("threads", at::get_num_threads());
+  if (!trained_.data || !state_.contains("data")) return;
+  const std::string own = trained_.data.dataset().attention(),
+                    saved = saved_attention(state_.at("data"), trained_.bindings.model());
+  if (!own.empty() && own != saved)
+    log(WEFT_LOG_WARNING,
+        fmt::format(
+            "{}: what tokens of packed documents attend to was \"{}\", is \"{}\": the run will differ "
+            "from one that was not interrupted",
+            path_, saved, own));
+}
+
+std::map<std::string, std::string> SavedTraining::hook_states() const {
+  return reading(
+      path_, [&] { return state_.value("hooks", json::object()).get<std::map<std::string, std::string>>(); });
 }
 
 json SavedTraining::identity() const {
@@ -357,6 +352,7 @@ void SavedTraining::read(const std::vector<Shard>& shards, const std::vector<Kep
     for (const Piece& piece : optimizer_->wanted_states(shards))
       parts_->read(*parts_->find(piece.tensor.name), piece.box, piece.values);
   read_weights(model_folder_, trained_.bindings, shards, true, parts_.get());
+  averaged_ = trained_.average && read_averages(*parts_, path_, *trained_.average);
 }
 
 bool SavedTraining::restore_generator(const World& world) const {
@@ -385,8 +381,11 @@ void SavedTraining::restore(const World& world) {
     reading(path_, [&] {
       trained_.data.seek({state_.at("data").at("epoch"), state_.at("data").at("batch")});
     });
+  if (trained_.average && !averaged_) trained_.average->reset();
   const bool same_axes = restore_generator(world);
   if (!world.is_master()) return;
+  if (trained_.average && !averaged_)
+    log(WEFT_LOG_WARNING, fmt::format("{} has no averaged weights; they begin with these", path_));
   warn_of_differences();
   if (!same_axes)
     log(WEFT_LOG_WARNING, fmt::format("{} was saved by other data- and tensor-parallel ranks than these {}: "

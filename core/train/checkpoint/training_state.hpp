@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +11,7 @@
 #include "checkpoint/optimizer_files.hpp"
 #include "files/parts.hpp"
 #include "training/bindings.hpp"
+#include "training/weight_average.hpp"
 #include "weft/data/dataset.hpp"
 #include "weft/optim/optimizer.hpp"
 #include "weft/optim/scheduler.hpp"
@@ -31,6 +33,8 @@ struct Trained {
   int64_t accumulate = 1;
   double max_grad_norm = 0;
   std::string configuration;  // what was asked for, for job.yaml; empty: there is no such file
+  std::map<std::string, std::string> hook_states;  // of what takes part in the training, by name
+  std::shared_ptr<WeightAverage> average = {};     // null without one
 };
 
 // What the folder training_state/ of a model folder holds: state.json, job.yaml, the generators of all ranks,
@@ -53,11 +57,10 @@ void write_training_state(const std::filesystem::path& folder, const std::string
                           const std::string& format, const Communicator& ranks,
                           const TrainingSnapshot& snapshot);
 
-// When the folder was written, in nanoseconds of the system's clock; nothing if it holds no training state.
-std::optional<int64_t> saved_at(const std::filesystem::path& folder);
-// The kind of device on which the training ran: "cpu". Nothing if it holds no training state, or one that was
-// saved by a version that did not say so.
-std::optional<std::string> saved_device(const std::filesystem::path& folder);
+// Returns what state.json of such a folder has: "saved_at", when it was written, in nanoseconds of the
+// system's clock; "step"; "device", the kind of device on which the training ran ("cpu"), and more, which a
+// state of an earlier version may lack. Nothing if the folder holds no training state.
+std::optional<nlohmann::json> saved_state(const std::filesystem::path& folder);
 
 // Such a folder in a model folder. Opening it throws if there is none, if it is damaged or of another
 // version, if the weights beside it are not those it was saved with, and if the optimizer, schedule,
@@ -73,6 +76,8 @@ class SavedTraining {
   void read(const std::vector<Shard>& shards, const std::vector<Kept>& kept);
   // Optimizer, schedule, data position and random generators; tells on the master what differs.
   void restore(const World& world);
+  // Returns what was saved as Trained::hook_states.
+  std::map<std::string, std::string> hook_states() const;
 
  private:
   void check() const;
@@ -89,6 +94,7 @@ class SavedTraining {
   std::string weights_;  // fingerprint of the weights in the folder
   std::unique_ptr<PartsReader> parts_;
   std::unique_ptr<SavedOptimizer> optimizer_;
+  bool averaged_ = false;  // the averaged weights were read
 };
 
 }  // namespace weft::checkpoint

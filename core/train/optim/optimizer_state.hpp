@@ -56,7 +56,10 @@ struct Optimizer::Shared {
     double norm = 0;  // before clipping; only with max_norm
     std::vector<double> extra;
   };
-  Update update(double max_norm, device::Reading& reading, const std::function<std::vector<double>()>& extra);
+  // If `guarded`, no parameter changes either if the norm or a number of `extra` is not finite; the host
+  // decides then.
+  Update update(double max_norm, device::Reading& reading, const std::function<std::vector<double>()>& extra,
+                bool guarded = false);
 };
 
 }  // namespace weft::optim

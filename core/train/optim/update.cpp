@@ -22,21 +22,23 @@ using Extra = std::function<std::vector<double>()>;
 
 class Updating {
  public:
-  Updating(Optimizer::Shared& shared, double max_norm, device::Reading& reading, const Extra& extra)
+  Updating(Optimizer::Shared& shared, double max_norm, device::Reading& reading, const Extra& extra,
+           bool guarded)
       : shared_(shared),
         training_(shared.boosted("step")),
         max_norm_(max_norm),
+        guarded_(guarded),
         reading_(reading),
         extra_(extra),
         shards_(training_.publish(WEFT_REASON_UPDATE)),
         touched_(training_.take_touched()),
         rounds_(shared, shards_) {
-    if (max_norm > 0 || shared.scaler) norm_.emplace(shards_, shared.norm_type);
+    if (max_norm > 0 || shared.scaler || guarded) norm_.emplace(shards_, shared.norm_type);
     rounds_.measure(reading);
     facts_.assign(touched_.begin(), touched_.end());
     facts_.push_back(training_.shared_gradients().is_pending() ? 1 : 0);
     const bool decides = !norm_ || (norm_->is_of_device() && rounds_.takes_decisions());
-    facts_.push_back(decides && !rounds_.measures() ? 0 : 1);
+    facts_.push_back(decides && !rounds_.measures() && !guarded ? 0 : 1);
   }
 
   // Returns the decision, and in `sums` those of the numbers of `extra` over all ranks.
@@ -87,8 +89,10 @@ class Updating {
     reduce_with_norm(training_.world(), all, norm_ ? shared_.norm_type : 2);
     std::copy_n(all.begin() + 1, sums.size(), sums.begin());
     if (with_facts) facts_.assign(all.begin() + static_cast<std::ptrdiff_t>(facts_place), all.end());
-    const kernels::Decision decision = kernels::decide(
-        all.front(), shared_.norm_type, max_norm_, accept_facts(), loss_scale(), shared_.scaler.has_value());
+    kernels::Decision decision = kernels::decide(all.front(), shared_.norm_type, max_norm_, accept_facts(),
+                                                 loss_scale(), shared_.scaler.has_value() || guarded_);
+    if (guarded_ && !std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); }))
+      decision.skipped = 1;
     if (decision.skipped == 0) rounds_.run(facts_.data(), all.data() + rule_place, decision.factor);
     return decision;
   }
@@ -108,6 +112,7 @@ class Updating {
   Optimizer::Shared& shared_;
   Bindings& training_;
   const double max_norm_;
+  const bool guarded_;
   device::Reading& reading_;
   const Extra& extra_;
   const std::vector<Shard> shards_;
@@ -122,13 +127,13 @@ class Updating {
 }  // namespace
 
 Optimizer::Shared::Update Optimizer::Shared::update(double limit, device::Reading& reading,
-                                                    const Extra& extra) {
+                                                    const Extra& extra, bool guarded) {
   Bindings& boosted_training = boosted("step");
   // Callers and schedules may have changed them.
   for (const Group& group : groups)
     for (const auto& [name, value] : group.options) require_finite(*rule, name, value);
   Update result;
-  Updating updating(*this, limit, reading, extra);
+  Updating updating(*this, limit, reading, extra, guarded);
   const kernels::Decision decision = updating.run(result.extra);
   result.norm = decision.norm;
   result.updated = decision.skipped == 0;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "device/tensors.hpp"
+#include "weft/nn/masks.hpp"
 
 namespace weft {
 
@@ -14,11 +15,12 @@ State with_floating(State state, const auto& wanted, at::ScalarType dtype) {
   return state;
 }
 
-// Moves the fields of `state` to the device.
+// Moves the fields of `state` to the device, but for where documents begin, which attention reads on the
+// host.
 void move_to_device(State& state) {
   if (device::current().is_host()) return;
   for (auto& [name, tensor] : state)
-    if (tensor.defined()) tensor = device::on_device(tensor);
+    if (tensor.defined() && !nn::are_document_begins(tensor)) tensor = device::on_device(tensor);
 }
 
 }  // namespace

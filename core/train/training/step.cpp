@@ -82,6 +82,7 @@ void weft_step::forward(uint32_t index, weft_unit& unit, weft_state& state) {
   const weft::trace::Span span(
       [&] { return weft::trace::begin("forward " + unit.unit->name(), "unit", index); });
   weft::MicroBatch& of = micro[index];
+  if (of.forwards == 0) begin_micro_batch(index);
   if (training) {
     std::vector<weft::Piece>& pieces = of.pieces;
     if (pieces.empty() || pieces.back().record != state.record || pieces.back().next_unit != unit.index) {
@@ -116,6 +117,11 @@ void weft_step::finish(uint32_t index, const weft::State& last) {
     for (const auto& [name, tensor] : outputs) of.result.outputs.set(name, tensor.detach());
   if (training) {
     of.loss = scaled_loss(index, last, outputs);
+    if (of.context->ignores_smoothing())
+      weft::fail(WEFT_INVALID_ARGUMENT,
+                 "label_smoothing is {}, but the loss of {} has no cross entropy of labels, which alone is "
+                 "smoothed; leave it out",
+                 bindings().options().booster.label_smoothing, bindings().model().architecture());
     const bool is_last =
         std::all_of(micro.begin(), micro.end(), [](const weft::MicroBatch& m) { return m.finished; });
     if (is_last && capture == nullptr) reading.begin();
@@ -212,6 +218,7 @@ std::shared_ptr<weft::ForwardRecord> weft_step::backward(uint32_t index, const w
     grads.emplace_back();
   }
   owner->hooks_.backward(roots, grads, backward_pass(index), piece.record, send);
+  end_micro_batch(index);
   return splits_backward ? piece.record : nullptr;
 }
 
@@ -219,12 +226,28 @@ void weft_step::finish_backward(uint32_t index, const weft::ForwardRecord& recor
   const weft::trace::InPhase phase(weft::trace::Phase::kBackward);
   --micro[index].halves;
   owner->hooks_.finish_backward(backward_pass(index), record);
+  end_micro_batch(index);
+}
+
+void weft_step::before_graph(uint32_t index) {
+  begin_micro_batch(index);
+  owner->hooks_.before_graph(bindings().units(), forward_pass(index));
 }
 
 void weft_step::run_graph(uint32_t index, const std::function<void()>& launch,
                           const weft::Strategy::KeptHooks& after) {
   micro[index].finished = micro[index].backward_begun = true;
   owner->hooks_.run_graph(backward_pass(index), launch, after);
+  end_micro_batch(index);
+}
+
+void weft_step::begin_micro_batch(uint32_t index) {
+  if (training && hooks.before && capture == nullptr) hooks.before(index);
+}
+
+void weft_step::end_micro_batch(uint32_t index) {
+  const weft::MicroBatch& of = micro[index];
+  if (hooks.after && capture == nullptr && of.pieces.empty() && of.halves == 0) hooks.after(index);
 }
 
 weft_pass weft_step::forward_pass(uint32_t index) const {

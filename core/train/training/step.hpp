@@ -66,6 +66,7 @@ struct weft_step {
   bool splits_backward = false;  // backward leaves the gradients of weights to finish_backward
   std::vector<weft::MicroBatch> micro;
   weft::Training::Criterion criterion;
+  weft::Training::MicroBatchHooks hooks;
 
   std::vector<std::string> names;  // of the loss terms: first the model's, then auxiliary losses
   std::vector<double> scales;      // of the model's terms: 1 / (number of labels in the global batch)
@@ -83,7 +84,7 @@ struct weft_step {
   void finish(uint32_t index, const weft::State& last);
   // In place of forward, finish and backward of a micro-batch whose graph `launch` replays: calls the hooks
   // before_forward and after_forward of its units, and then the others (Hooks::run_graph).
-  void before_graph(uint32_t index) { owner->hooks_.before_graph(bindings().units(), forward_pass(index)); }
+  void before_graph(uint32_t index);
   void run_graph(uint32_t index, const std::function<void()>& launch, const weft::Strategy::KeptHooks& after);
   // Without `outputs`, backward begins at the loss. `gradients` has every differentiable field of `outputs`;
   // an undefined one counts as zero. `send` runs when the gradients of the fields that entered the piece are
@@ -101,6 +102,10 @@ struct weft_step {
   at::Tensor with_loss_scale(const at::Tensor& loss) const;
 
  private:
+  // Call the hooks of a micro-batch, if it is where they belong. Nothing while a graph is captured: what the
+  // caller does there is not part of it.
+  void begin_micro_batch(uint32_t index);
+  void end_micro_batch(uint32_t index);
   weft_pass forward_pass(uint32_t index) const;
   weft_pass backward_pass(uint32_t index) const;
   at::Tensor scaled_loss(uint32_t index, const weft::State& last, const weft::State& outputs);

@@ -68,6 +68,7 @@ std::vector<nn::AuxiliaryLoss> Training::forward_unit(weft_unit& unit, State& st
   hooks_.forward(unit, state, pass, record, [&](State& s) {
     if (check_) check_->see(unit);
     recompute ? run_recomputed(unit.unit->name(), run, s) : run(s, false);
+    if (watch_) watch_(unit, s);
     losses = context->take_losses();
     std::vector<at::Tensor*> sums;
     for (nn::AuxiliaryLoss& loss : losses) sums.push_back(&loss.sum);
@@ -226,14 +227,17 @@ void Training::add_micro_batches(weft_step& step, const std::vector<Batch>& batc
 }
 
 Training::StepLoss Training::run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion,
-                                      State* outputs) {
+                                      State* outputs, const MicroBatchHooks& hooks) {
   return bindings_.strategy().guarded([&] {
     weft_step step;
     step.owner = this;
     step.synchronise_last = synchronise_;
     step.keeps_outputs = outputs != nullptr;
     step.criterion = criterion;
+    step.hooks = hooks;
     add_micro_batches(step, micro_batches);
+    for (MicroBatch& micro : step.micro)
+      micro.context->smooth_labels(bindings_.options().booster.label_smoothing);
     if (criterion) {
       step.names = {"loss"};
       step.scales = {1};
@@ -279,39 +283,6 @@ void Training::finish_check() {
   bindings_.strategy().guarded([&] {
     bindings_.strategy().disturb();  // the gradients that are wrong stay pending
     verify([&] { check_->finish(); });
-  });
-}
-
-// Gives each micro-batch of `step` its result.
-void Training::evaluate(weft_step& step, const std::vector<Batch>& micro_batches) {
-  step.owner = this;
-  step.training = false;
-  add_micro_batches(step, micro_batches);
-  at::NoGradGuard no_grad;
-  drive(step);
-  // Every stage has the auxiliary losses of its own units.
-  for (uint32_t i = 0; i < step.micro.size(); ++i) {
-    MicroBatch& micro = step.micro[i];
-    if (!step.counts(i).empty())
-      append_terms(bindings_, *micro.context, micro.batch.empty, micro.auxiliary, micro.result);
-  }
-}
-
-Training::Forward Training::run_forward(const std::vector<Batch>& micro_batches) {
-  return bindings_.strategy().guarded([&] {
-    weft_step step;
-    evaluate(step, micro_batches);
-    return joined_results(step.micro);
-  });
-}
-
-std::vector<Training::Forward> Training::run_each_forward(const std::vector<Batch>& micro_batches) {
-  return bindings_.strategy().guarded([&] {
-    weft_step step;
-    evaluate(step, micro_batches);
-    std::vector<Forward> results;
-    for (MicroBatch& micro : step.micro) results.push_back(std::move(micro.result));
-    return results;
   });
 }
 

@@ -50,11 +50,16 @@ class Training {
   struct NoLabelError : Error {
     using Error::Error;
   };
+  // What is called for each micro-batch of a step: before the first unit that this rank runs, and after the
+  // last part of its backward on this rank. Each may be empty.
+  struct MicroBatchHooks {
+    std::function<void(uint32_t micro)> before, after;
+  };
   // Runs forward and backward over micro-batches, in the order of the strategy's schedule or, with pipeline
   // stages, of the host's. Gradients add up until zero_gradients(). `outputs`, if not null, gets the outputs
   // as Forward has them.
   StepLoss run_step(const std::vector<Batch>& micro_batches, const Criterion& criterion = {},
-                    State* outputs = nullptr);
+                    State* outputs = nullptr, const MicroBatchHooks& hooks = {});
   // The result of a forward: the outputs without graph and, if the batch has labels, the terms of the loss
   // with their counts over this rank's samples. Of several stages, the one that ran the last unit has the
   // outputs and the model's terms, and each has the auxiliary losses of its own units.
@@ -68,6 +73,10 @@ class Training {
   Forward run_forward(const std::vector<Batch>& micro_batches);
   // Does the same, and returns the result of each micro-batch, also of stand-ins.
   std::vector<Forward> run_each_forward(const std::vector<Batch>& micro_batches);
+
+  // Runs run_forward, and returns the first unit on this rank after which a tensor of floating point is not
+  // finite, and the tensor's name; two empty texts if all are finite.
+  std::pair<std::string, std::string> find_nonfinite(const std::vector<Batch>& micro_batches);
 
   // Run forward and backward for a caller with a loop of its own. If layers add auxiliary losses, the outputs
   // have their weighted mean as "aux_loss", which the caller adds to the loss.
@@ -125,7 +134,8 @@ class Training {
   int64_t zeroings_of_last_backward_ = -1;  // as many as bindings().zeroings(): gradients are pending
   bool check_asked_ = false;
   bool had_batch_without_labels_ = false;
-  std::optional<StepCheck> check_;  // of the step that is running
+  std::optional<StepCheck> check_;                                        // of the step that is running
+  std::function<void(const weft_unit& unit, const State& state)> watch_;  // sees what each unit returns
 };
 
 // Returns the bindings of `training`, which lives as long as the pointer.

@@ -38,13 +38,14 @@ def base_inputs(random):
 
 
 def padded_inputs(random):
-    """The first token after padding on the left has a label, which a padded position predicts."""
+    """The first token after padding on the left has no label: a padded position would predict it, which transformers counts."""
     shape = (4, 11)
     mask = ragged_mask(shape, right={0: 4}, left={2: 3})
     input_ids = tokens(random, *shape)
     ignored = (random.random(shape) < 0.2) & (numpy.arange(shape[1]) != 3)
+    after_padding = numpy.roll(mask, 1, axis=1) == 0
     return dict(input_ids=input_ids, attention_mask=mask,
-                labels=numpy.where(ignored | (mask == 0), IGNORED, input_ids))
+                labels=numpy.where(ignored | after_padding | (mask == 0), IGNORED, input_ids))
 
 
 # The channels of heads: those that turn are 4 of 6, 8 of 14, 6 of 10, 8 of 16, 4 of 7.

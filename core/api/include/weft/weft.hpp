@@ -7,6 +7,7 @@
 #include "weft/data/text.hpp"
 #include "weft/error.hpp"
 #include "weft/generation.hpp"
+#include "weft/hooks.hpp"
 #include "weft/job.hpp"
 #include "weft/model.hpp"
 #include "weft/objective.hpp"
@@ -17,4 +18,5 @@
 #include "weft/step_log.hpp"
 #include "weft/stop_signals.hpp"
 #include "weft/tokenizer.hpp"
+#include "weft/trainer.hpp"
 #include "weft/world.hpp"

@@ -26,6 +26,9 @@ struct BoosterOptions {
   int64_t accumulate = 1;
   // Clip gradients to this global norm; 0: no clipping.
   double max_grad_norm = 0;
+  // Share of each label that all classes get alike, in the training's cross entropies; evaluations have none.
+  // A loss without a cross entropy is refused in its first step (INVALID_ARGUMENT).
+  double label_smoothing = 0;
   // Seed of initial values, dropout, shuffling, masking and sampling.
   int64_t seed = 42;
   // Compare the ranks (parameters and sums of gradients) also in every N-th step; 0: only in the first two
@@ -82,6 +85,7 @@ struct BoosterOptions {
     visit("recompute", self.recompute);
     visit("accumulate", self.accumulate);
     visit("max_grad_norm", self.max_grad_norm);
+    visit("label_smoothing", self.label_smoothing);
     visit("seed", self.seed);
     visit("check_agreement", self.check_agreement);
     visit("device", self.device);

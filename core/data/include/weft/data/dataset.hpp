@@ -26,9 +26,15 @@ class Dataset {
   virtual Batch get_in_epoch(const std::vector<int64_t>& indices, int64_t epoch) const {
     return get(indices);
   }
+  // Returns how long a sample is, where samples of several lengths are padded to the longest of their batch;
+  // otherwise 0. A loader that shuffles makes batches of samples of similar length.
+  virtual int64_t sample_length(int64_t /*index*/) const { return 0; }
   // Returns the objective that makes the labels, with its settings. Ranks, and the runs before and after a
   // resume, must have the same. Empty: the data has its own labels.
   virtual std::string objective() const { return ""; }
+  // Returns what tokens of packed documents attend to: "document" or "sample". Runs before and after a resume
+  // should have the same. Empty: samples are not packed documents.
+  virtual std::string attention() const { return ""; }
   // Returns where the samples come from, for messages: the path of a file. Empty: nowhere in particular.
   virtual std::string name() const { return ""; }
 };
@@ -63,6 +69,10 @@ class Sampler {
 // Return samplers in the order of the data set, and in a random order that depends on `seed` and the epoch.
 std::shared_ptr<Sampler> sequential_sampler();
 std::shared_ptr<Sampler> shuffling_sampler(int64_t seed);
+// Returns a sampler in a random order in which each batch of `batch_size` samples has samples of similar
+// length: samples are shuffled, every 50 batches are sorted by length, and the batches are shuffled.
+// `lengths` has the length of each sample.
+std::shared_ptr<Sampler> bucketing_sampler(int64_t seed, std::vector<int64_t> lengths, int64_t batch_size);
 
 // How a loader makes batches.
 struct LoaderOptions {
@@ -97,6 +107,10 @@ class Loader {
 
   // Loads the next batch. Returns false once at the end of each epoch; the next call begins the next epoch.
   bool next(Batch& batch);
+
+  // Returns the samples in this rank's part of the batch that next() returned last, by their index in the
+  // data set. Throws FAILED_PRECONDITION before the first batch of an epoch.
+  std::vector<int64_t> samples() const;
 
   // The number of the epoch, and the number of its batches that next() has returned. seek() continues with
   // the batch after a position; it throws OUT_OF_RANGE for a batch that the epoch does not have.

@@ -17,13 +17,15 @@
 namespace weft::data {
 
 // Where text comes from. `path` is a file, a folder (all its files with the extensions .txt, .text, .md,
-// .rst, .json, .jsonl, .jsonlines and .ndjson in any case, in the order of their names, also in folders
-// below; hidden ones are left out), or a pattern of file names, such as "books/*.jsonl". A file is one
-// document, except for the last four, where each line is one, or each element if the file is one array:
+// .rst, .json, .jsonl, .jsonlines, .ndjson, .csv and .tsv in any case, in the order of their names, also in
+// folders below; hidden ones are left out), or a pattern of file names, such as "books/*.jsonl". A file is
+// one document, except for the last six, where each line is one, or each element if the file is one array, or
+// each row of a table, whose first row has the names of its columns (RFC 4180; tabs between the fields of
+// .tsv):
 //   {"text": ...}
 //   {"prompt": ..., "completion": ...}                 the labels are those of the completion alone
 //   {"messages": [{"role": ..., "content": ...}, ...]} in the model's chat template; the labels are those of
-//                                                      the assistant's turns
+//                                                      the assistant's turns. Not in tables
 struct TextSource {
   std::string path;
   // The share of this source in a mixture. All sources of a mixture have a weight, or none has.
@@ -35,6 +37,12 @@ enum class Packing {
   kDocuments,  // one after the other; positions begin again with each document, labels cross no border
   kStream,     // one after the other, as a single text
   kNone,       // each in samples of its own, with padding
+};
+
+// Which tokens of its sample one of a packed document attends to.
+enum class PackedAttention {
+  kDocument,  // those of its document
+  kSample,    // also those of the documents before it
 };
 
 // How text is read and divided into samples.
@@ -53,6 +61,8 @@ struct TextOptions {
   // ("next_sentence_label"). Needs packing kDocuments, the default, and labels false.
   std::string sentence_labels;
   bool positions = false;  // whether the model reads positions
+  // With Packing::kDocuments samples have document_ids, which say this. Empty: the model does not read them.
+  std::optional<PackedAttention> attention;
   // Whether the model's encoder reads a source and its decoder predicts a target.
   bool source_and_target = false;
   int64_t vocabulary = 0;  // of the model, which must have all ids of the tokenizer; 0: not known
@@ -69,10 +79,11 @@ struct TextOptions {
 // Opens text for a model that has `tokenizer`. Documents have the ids around them that the tokenizer adds to
 // one sequence, and its end-of-sequence id behind them; a chat has what its template says.
 //
-// Samples have ids and labels (T), with Packing::kNone an attention mask, and positions if the model reads
-// them and they are not 0 ... T - 1. Packed documents fill samples without gaps: a sample begins where the
-// one before it ends, positions begin again there too, and an incomplete one at the end is dropped. Padding
-// is on the side that tokenizer_config.json says. A sample without a label is left out.
+// Samples have ids and labels (T), with Packing::kNone an attention mask, positions if the model reads them
+// and they are not 0 ... T - 1, and of packed documents document ids if TextOptions::attention is set. Packed
+// documents fill samples without gaps: a sample begins where the one before it ends, positions begin again
+// there too, and an incomplete one at the end is dropped. Padding is on the side that tokenizer_config.json
+// says. A sample without a label is left out.
 //
 // With `source_and_target`, a prompt with its completion and each turn of an assistant with what is before it
 // are samples: ids and attention mask of the source, labels of the target (T each), which are encoded apart
@@ -96,7 +107,7 @@ struct TextOptions {
 // need the same one wait for the first.
 //
 // Throws NOT_FOUND for a path without files; INVALID_ARGUMENT naming the file and line for what is not
-// UTF-8 or not as TextSource says, for a file whose name tells another format, such as .csv, for a tokenizer
+// UTF-8 or not as TextSource says, for a file whose name tells another format, such as .gz, for a tokenizer
 // with ids that the model does not have, and for sources without documents or with fewer tokens than a
 // sample, and for pairs of a source with one document or of a tokenizer that puts no token between two
 // sequences; UNAVAILABLE naming a process that tokenizes the same source and makes no progress for `timeout`;

@@ -92,6 +92,14 @@ class ForwardContext {
   void know_gradient_of_loss(std::string name, double gradient) {
     gradients_of_loss_.emplace_back(std::move(name), gradient);
   }
+  // The label smoothing of cross entropies in this forward; 0: none. Remembers that a loss asked for it.
+  double label_smoothing() {
+    asked_for_smoothing_ = true;
+    return label_smoothing_;
+  }
+  void smooth_labels(double smoothing) { label_smoothing_ = smoothing; }
+  // Whether labels are to be smoothed, but no loss asked for it.
+  bool ignores_smoothing() const { return label_smoothing_ > 0 && !asked_for_smoothing_; }
   // Where the seeds of dropout masks are while this forward is captured as a CUDA graph, otherwise null. It
   // must outlive the context. Layers call drawn_mask_seed().
   GraphSeeds* graph_seeds() const { return graph_seeds_; }
@@ -111,6 +119,8 @@ class ForwardContext {
   KeyValueCache* const cache_;  // may be null
   GraphSeeds* graph_seeds_ = nullptr;
   std::optional<Batch> loss_;
+  double label_smoothing_ = 0;
+  bool asked_for_smoothing_ = false;
   std::vector<std::pair<std::string, double>> gradients_of_loss_;
   Kept kept_;
   std::vector<AuxiliaryLoss> losses_;
