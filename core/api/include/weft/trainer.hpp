@@ -124,7 +124,7 @@ class Trainer {
   const Booster& booster() const { return booster_; }
   Booster& booster() { return booster_; }
   Job& job() { return job_; }
-  // The step that runs, or has run last; 0 before the first one.
+  // The number of the step that runs, or has run last, from 1; 0 before the first one.
   int64_t step() const { return step_; }
   int64_t total_steps() const { return total_steps_; }
   // The epoch of that step, from 0, and whether the step is its last one.
@@ -157,7 +157,7 @@ class Trainer {
   // Asks hooks that save, such as Checkpoints, to save after this step; up to after_evaluation.
   void ask_for_save() { wants_save_ = true; }
   bool wants_save() const { return wants_save_; }
-  // Tells that what this step does is compared between ranks (Job::check_next_step); in before_step.
+  // In before_step: compares gradients and parameters of this step between the ranks (Job::check_next_step).
   void check_step() { job_.check_next_step(); }
 
   // Throws INVALID_ARGUMENT on every rank unless evaluations have a value under `key`. A hook that needs one
@@ -166,7 +166,8 @@ class Trainer {
   // Evaluates now and calls the hooks. Returns false if a request to stop came meanwhile, on every rank:
   // nothing was found then, and after_evaluation is not called. Collective.
   bool evaluate();
-  // Saves the job with the state of the hooks now. Collective.
+  // Saves the job with the state of the hooks now. With SaveOptions::background it returns, and calls
+  // after_save, before the files are written. Collective.
   void save(const std::string& folder, const SaveOptions& options = {});
 
  private:
