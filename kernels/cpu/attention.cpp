@@ -4,6 +4,8 @@
 #include <memory>
 #include <new>
 
+#include "cpu/drawn_mask.hpp"
+#include "cpu/score_rows.hpp"
 #include "cpu/tile.hpp"
 #include "parallel.hpp"
 
@@ -12,6 +14,7 @@ namespace weft::kernels {
 namespace {
 
 constexpr int64_t kQueries = 32;  // of a block: its scores, 32 x S floats, stay in the second cache
+constexpr int64_t kMaskFloats = kQueries / sizeof(float);  // for the bytes of a block's mask, of each key
 // All keys of a row whose log-sum-exp is less are masked with the lowest finite value.
 constexpr float kAllMasked = -1e30f;
 
@@ -37,6 +40,16 @@ class Scratch {
   int64_t used_ = 0;
 };
 
+// Dropout of the probabilities of a head.
+struct Drops {
+  uint64_t seed;
+  uint32_t below;  // of 2^32: the share that is kept
+  float scale;     // of what is kept
+  int64_t block;   // of the head's first queries; each kQueries have a block of random numbers
+
+  explicit operator bool() const { return scale != 1; }
+};
+
 // One head, contiguous, in the caches of one core.
 struct Head {
   int64_t queries, keys, size, row;  // row: of what has a column for each key
@@ -45,6 +58,7 @@ struct Head {
   float scale;
   ConstHeads q, k, v;
   ConstBias bias;
+  Drops drops;
 };
 
 // The head `head` of the positions of a span.
@@ -92,7 +106,14 @@ struct Operands {
             one(q, at, own),
             one(k, at, key),
             one(v, at, key),
-            one(bias, at, own)};
+            one(bias, at, own),
+            drops(index)};
+  }
+  Drops drops(int64_t index) const {
+    if (shape.kept >= 1) return {0, 0, 1, 0};
+    return {shape.seed, dropout_threshold(shape.kept),
+            static_cast<float>(shape.kept > 0 ? 1 / shape.kept : 0),
+            index * ((shape.queries + kQueries - 1) / kQueries)};
   }
   template <class All>
   All of_head(const All& all, int64_t index) const {
@@ -150,50 +171,6 @@ int64_t end_of_query(const Head& head, int64_t query) {
   return head.causal ? query + 1 : head.keys;
 }
 
-// x = exp(scale x - shift), and 0 in the lanes before `from` and from `to` on.
-WEFT_INLINE void exponentials_of(Floats& x, int64_t from, int64_t to, float scale, float shift) {
-  x = x * scale - shift;
-  exponential(x);
-  for (int64_t i = 0; i < from && i < kLanes; ++i) x[i] = 0;
-  for (int64_t i = to; i < kLanes; ++i) x[i] = 0;
-}
-
-// row = exp(scale row - shift) of the keys `from` to `to` - 1 of `width`, 0 elsewhere; returns the sum.
-WEFT_INLINE float exponentials(float* row, int64_t from, int64_t to, int64_t width, float scale,
-                               float shift) {
-  Floats sum = {}, x;
-  int64_t j = from / kLanes * kLanes;
-  std::fill_n(row, j, 0.0f);
-  for (; j + kLanes <= to; j += kLanes) {
-    load(x, row + j);
-    exponentials_of(x, from - j, kLanes, scale, shift);
-    store(x, row + j);
-    sum += x;
-  }
-  if (j < to) {
-    load_part(x, row + j, to - j, 0);
-    exponentials_of(x, from - j, to - j, scale, shift);
-    store(x, row + j);
-    sum += x;
-    j += kLanes;
-  }
-  for (; j < width; ++j) row[j] = 0;
-  return total(sum);
-}
-
-// row = scale row + bias of the first `keys`.
-WEFT_INLINE void add_bias(float* row, const float* bias, int64_t keys, float scale) {
-  Floats x, added;
-  int64_t j = 0;
-  for (; j + kLanes <= keys; j += kLanes) {
-    load(x, row + j);
-    load(added, bias + j);
-    x = x * scale + added;
-    store(x, row + j);
-  }
-  for (; j < keys; ++j) row[j] = row[j] * scale + bias[j];
-}
-
 // Adds the bias of `keys` keys from `begin` on, and returns what the scores are still to be scaled by.
 WEFT_INLINE float biased(const Head& head, float* row, int64_t query, int64_t begin, int64_t keys) {
   if (head.bias.data == nullptr) return head.scale;
@@ -201,35 +178,31 @@ WEFT_INLINE float biased(const Head& head, float* row, int64_t query, int64_t be
   return 1;
 }
 
-WEFT_INLINE float maximum_of(const float* row, int64_t keys) {
-  const Floats lowest = Floats{} - __builtin_inff();
-  Floats most = lowest, x;
-  int64_t j = 0;
-  for (; j + kLanes <= keys; j += kLanes) {
-    load(x, row + j);
-    maximum(most, x);
-  }
-  load_part(x, row + j, keys - j, -__builtin_inff());
-  maximum(most, x);
-  return largest(most);
+// Draws the mask of the queries `first` to `last` - 1 and of `keys` keys, a multiple of kLanes.
+template <InstructionSet kSet>
+WEFT_INLINE void draw_block(const Drops& drops, int64_t first, int64_t last, int64_t keys, uint8_t* mask) {
+  if (drops)
+    draw_mask<kSet>({drops.seed, drops.block + first / kQueries}, (last - first) * keys, drops.below, mask);
 }
 
-WEFT_INLINE float dot(const float* a, const float* b, int64_t size) {
-  Floats sum = {}, x, y;
-  for (int64_t d = 0; d < size; d += kLanes) {
-    load(x, a + d);
-    load(y, b + d);
-    sum += x * y;
+// row = scale mask row.
+WEFT_INLINE void drop(float* row, const uint8_t* mask, int64_t keys, float scale) {
+  Floats x, kept;
+  for (int64_t j = 0; j < keys; j += kLanes) {
+    load(x, row + j);
+    load_mask<float>(kept, mask + j);
+    x *= kept * scale;
+    store(x, row + j);
   }
-  return total(sum);
 }
 
 struct ForwardWork {
   float *keys, *values, *scores;  // (D, row), (S, D), (queries, row)
+  uint8_t* mask;                  // (queries, keys)
   // Of heads of `size` values with at most `keys` keys.
   static int64_t floats(int64_t size, int64_t keys) {
     const int64_t row = padded(keys);
-    return size * row + keys * size + kQueries * row;
+    return size * row + keys * size + kQueries * row + kMaskFloats * row;
   }
 };
 
@@ -243,6 +216,7 @@ WEFT_INLINE void forward_head_body(const Head& head, const ForwardWork& work, co
     multiply<kSet>(last - first, keys, head.size, queries, {work.keys + begin, head.row}, work.scores,
                    head.row, false);
     float* result = out.data + first * out.position;
+    draw_block<kSet>(head.drops, first, last, keys, work.mask);
     for (int64_t query = first; query < last; ++query) {
       float* row = work.scores + (query - first) * head.row;
       const int64_t from = first_of_query(head, query) - begin, to = end_of_query(head, query) - begin;
@@ -253,7 +227,10 @@ WEFT_INLINE void forward_head_body(const Head& head, const ForwardWork& work, co
       const float sum = exponentials(row, from, to, keys, scale, shift);
       log_sum_exp[query] = sum > 0 ? shift + std::log(sum) : 0;
       const float share = sum > 0 ? 1 / sum : 0;
-      for (int64_t j = 0; j < keys; ++j) row[j] *= share;
+      if (head.drops)
+        drop(row, work.mask + (query - first) * keys, keys, share * head.drops.scale);
+      else
+        for (int64_t j = 0; j < keys; ++j) row[j] *= share;
     }
     multiply<kSet>(last - first, head.size, real, {work.scores, head.row, 1},
                    {work.values + begin * head.size, head.size}, result, out.position, false);
@@ -267,9 +244,10 @@ struct BackwardWork {
   float* key_rows;                // (S, D)
   float *key_sums, *value_sums;   // (row, D): their gradients
   float *probabilities, *slopes;  // (queries, row)
+  uint8_t* mask;                  // (queries, keys)
   static int64_t floats(int64_t size, int64_t keys) {
     const int64_t row = padded(keys);
-    return 2 * size * row + keys * size + 2 * row * size + 2 * kQueries * row;
+    return 2 * size * row + keys * size + 2 * row * size + 2 * kQueries * row + kMaskFloats * row;
   }
 };
 
@@ -287,7 +265,9 @@ WEFT_INLINE void backward_head_body(const Head& head, const BackwardWork& work, 
                    work.probabilities, head.row, false);
     multiply<kSet>(block, keys, head.size, {up, dout.position, 1}, {work.values + begin, head.row},
                    work.slopes, head.row, false);
+    draw_block<kSet>(head.drops, first, last, keys, work.mask);
     for (int64_t query = first; query < last; ++query) {
+      const uint8_t* mask = work.mask + (query - first) * keys;
       float* p = work.probabilities + (query - first) * head.row;
       float* slope = work.slopes + (query - first) * head.row;
       const int64_t from = first_of_query(head, query) - begin, to = end_of_query(head, query) - begin;
@@ -297,6 +277,7 @@ WEFT_INLINE void backward_head_body(const Head& head, const BackwardWork& work, 
       if (log_sum_exp[query] < kAllMasked) {
         for (int64_t j = from; j < to; ++j) p[j] /= sum;
       }
+      if (head.drops) drop(slope, mask, keys, head.drops.scale);
       // The softmax's own derivative: what all keys of the query have in common.
       const float common = dot(out.data + query * out.position, dout.data + query * dout.position, head.size);
       if (dbias.data != nullptr) {
@@ -304,6 +285,7 @@ WEFT_INLINE void backward_head_body(const Head& head, const BackwardWork& work, 
         for (int64_t j = from; j < to; ++j) sums[j] += p[j] * (slope[j] - common);
       }
       for (int64_t j = 0; j < keys; ++j) slope[j] = p[j] * (slope[j] - common) * head.scale;
+      if (head.drops) drop(p, mask, keys, head.drops.scale);
     }
     multiply<kSet>(real, head.size, block, {work.probabilities, 1, head.row}, {up, dout.position},
                    work.value_sums + skipped, head.size, true);
@@ -336,7 +318,8 @@ void attention_forward(const AttentionShape& shape, const ConstHeads& q, const C
   parallel_for(0, all.spans() * shape.heads, 1, [&](int64_t begin, int64_t end) {
     Scratch scratch(ForwardWork::floats(shape.size, keys));
     const ForwardWork work = {scratch.take(shape.size * padded(keys)), scratch.take(keys * shape.size),
-                              scratch.take(kQueries * padded(keys))};
+                              scratch.take(kQueries * padded(keys)),
+                              reinterpret_cast<uint8_t*>(scratch.take(kMaskFloats * padded(keys)))};
     for (int64_t index = begin; index < end; ++index) {
       const Head head = all.head(index);
       if (index == begin || index % shape.shared == 0) {
@@ -366,6 +349,7 @@ void attention_backward(const AttentionShape& shape, const ConstHeads& q, const 
     work.value_sums = scratch.take(row * shape.size);
     work.probabilities = scratch.take(kQueries * row);
     work.slopes = scratch.take(kQueries * row);
+    work.mask = reinterpret_cast<uint8_t*>(scratch.take(kMaskFloats * row));
     for (int64_t task = begin * together; task < end * together; ++task) {
       // Of one head all spans, then of the next; else heads in the order of memory.
       const int64_t key = together == 1 ? task : task % together * key_heads + task / together;

@@ -22,6 +22,10 @@ struct AttentionShape {
   // overlap, and what lies in no span stays as it is.
   const AttentionSpan* spans = nullptr;
   int64_t num_spans = 0;
+  // Dropout of the probabilities: each is kept with this probability, and divided by it. The mask follows
+  // from the seed and the shape; backward draws it again.
+  double kept = 1;
+  uint64_t seed = 0;
 };
 
 // (B, H, T, D), of k and v (B, H / shared, S, D), with the last dimension contiguous; the others this many
@@ -48,7 +52,7 @@ using Bias = BiasOf<float>;
 // True for what the functions below can do.
 bool attention_takes(int64_t size);
 
-// out = softmax(scale q kᵀ + bias) v; log_sum_exp (B, H, T) is for backward.
+// out = dropout(softmax(scale q kᵀ + bias)) v; log_sum_exp (B, H, T) is for backward.
 void attention_forward(const AttentionShape& shape, const ConstHeads& q, const ConstHeads& k,
                        const ConstHeads& v, const ConstBias& bias, const Heads& out, float* log_sum_exp);
 

@@ -233,6 +233,63 @@ TEST_P(EveryInstructionSet, AttentionAgrees) {
   }
 }
 
+// Attention of one call, forward and backward. in: q, k, v (B, H, T, D).
+struct AttentionCall {
+  kernels::AttentionShape shape;
+  std::vector<at::Tensor> in;
+  at::Tensor up, out = at::empty_like(in[0]), log_sums = at::empty({shape.batch, shape.heads, shape.queries});
+  std::vector<at::Tensor> gradients = {at::empty_like(in[0]), at::empty_like(in[1]), at::empty_like(in[2])};
+
+  template <typename T>
+  static kernels::HeadsOf<T> heads(const at::Tensor& x) {
+    return {data(x), x.stride(0), x.stride(1), x.stride(2)};
+  }
+  void run() {
+    const auto q = heads<const float>(in[0]), k = heads<const float>(in[1]), v = heads<const float>(in[2]);
+    kernels::attention_forward(shape, q, k, v, {}, heads<float>(out), data(log_sums));
+    kernels::attention_backward(
+        shape, q, k, v, {}, heads<const float>(out), heads<const float>(up), data(log_sums),
+        {heads<float>(gradients[0]), heads<float>(gradients[1]), heads<float>(gradients[2])});
+  }
+};
+
+TEST_P(EveryInstructionSet, AttentionDropsProbabilities) {
+  constexpr int64_t kBatch = 2, kHeads = 3, kPositions = 75;
+  const auto draw = [](int64_t size) { return at::randn({kBatch, kHeads, kPositions, size}); };
+  for (const bool causal : {false, true}) {
+    kernels::AttentionShape shape = {kBatch, kHeads, kPositions, kPositions, 80, causal, 0.3f};
+    shape.kept = 0.75;
+    shape.seed = 42;
+    // Equal probabilities of values that name their keys show the mask.
+    const at::Tensor names = at::eye(kPositions, 80).expand({kBatch, kHeads, kPositions, 80}).contiguous();
+    AttentionCall equal = {shape, {at::zeros_like(names), names, names}, names};
+    equal.run();
+    const at::Tensor seen = equal.out.narrow(3, 0, kPositions), mask = seen.gt(0).to(at::kDouble);
+    const at::Tensor allowed = causal ? at::ones({kPositions, kPositions}, at::kBool).tril()
+                                      : at::ones({kPositions, kPositions}, at::kBool);
+    const at::Tensor uniform = allowed.to(at::kDouble) / allowed.sum(-1, true);
+    EXPECT_TRUE(is_near(seen, uniform * mask / 0.75, kKernelFp32));
+    EXPECT_NEAR((mask.sum() / (allowed.sum() * kBatch * kHeads)).item<double>(), 0.75, 0.02);
+    for (const auto& [a, b] : {std::pair{mask[0], mask[1]}, std::pair{mask.select(1, 0), mask.select(1, 1)},
+                               std::pair{mask.narrow(2, 0, 32), mask.narrow(2, 32, 32)}})
+      EXPECT_FALSE(a.equal(b));
+
+    shape.size = 48;
+    AttentionCall call = {shape, {draw(48), draw(48), draw(48)}, draw(48)};
+    call.run();
+    std::vector<at::Tensor> exact;
+    for (const at::Tensor& x : call.in) exact.push_back(x.to(at::kDouble).requires_grad_(true));
+    const at::Tensor scores =
+        (at::matmul(exact[0], exact[1].transpose(-1, -2)) * 0.3)
+            .masked_fill(allowed.logical_not(), -std::numeric_limits<double>::infinity());
+    const at::Tensor expected = at::matmul(at::softmax(scores, -1) * mask / 0.75, exact[2]);
+    (expected * call.up).sum().backward();
+    EXPECT_TRUE(is_near(call.out, expected, kKernelFp32)) << causal;
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(is_near(call.gradients[i], exact[i].grad(), 5 * kKernelFp32)) << causal << " " << i;
+  }
+}
+
 TEST_P(EveryInstructionSet, GatedActivationsAgree) {
   at::manual_seed(8);
   for (const auto kind : {kernels::Gate::kSilu, kernels::Gate::kGeluTanh}) {

@@ -17,6 +17,7 @@
 #include "layers/documents.hpp"
 #include "layers/fused_attention.hpp"
 #include "layers/random_stream.hpp"
+#include "weft/nn/forward_context.hpp"
 #include "weft/nn/key_value_cache.hpp"
 #include "weft/nn/layers.hpp"
 #include "weft/nn/masks.hpp"
@@ -122,9 +123,14 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 namespace {
 
+// Draws the seed of the dropout, if there is one.
 FusedAttention fused_setting(const AttentionOptions& options, int64_t queries, int64_t keys, int64_t size) {
-  return {options.causal || (options.mask_is_causal && queries == keys), window_of(options, keys),
-          options.scale.value_or(1 / std::sqrt(static_cast<double>(size))), options.documents};
+  return {options.causal || (options.mask_is_causal && queries == keys),
+          window_of(options, keys),
+          options.scale.value_or(1 / std::sqrt(static_cast<double>(size))),
+          options.documents,
+          options.dropout,
+          options.dropout > 0 ? drawn_mask_seed(options.random_stream).number : 0};
 }
 
 // Returns true if libtorch has kernels in which several heads of q share one of k and v without a copy: those

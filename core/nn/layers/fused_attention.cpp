@@ -32,11 +32,14 @@ void save(AutogradContext* context, const FusedAttention& setting) {
   context->saved_data["window"] = setting.window;
   context->saved_data["scale"] = setting.scale;
   context->saved_data["documents"] = setting.documents;
+  context->saved_data["dropout"] = setting.dropout;
+  context->saved_data["seed"] = setting.seed;
 }
 
 FusedAttention saved_setting(AutogradContext* context) {
-  return {context->saved_data["causal"].toBool(), context->saved_data["window"].toInt(),
-          context->saved_data["scale"].toDouble(), context->saved_data["documents"].toTensor()};
+  return {context->saved_data["causal"].toBool(),    context->saved_data["window"].toInt(),
+          context->saved_data["scale"].toDouble(),   context->saved_data["documents"].toTensor(),
+          context->saved_data["dropout"].toDouble(), context->saved_data["seed"].toInt()};
 }
 
 using Spans = std::vector<kernels::AttentionSpan>;
@@ -58,7 +61,9 @@ kernels::AttentionShape shape_of(const Parts& in, const FusedAttention& setting,
           .shared = q.size(2) / k.size(2),
           .window = setting.window,
           .spans = spans.data(),
-          .num_spans = static_cast<int64_t>(spans.size())};
+          .num_spans = static_cast<int64_t>(spans.size()),
+          .kept = 1 - setting.dropout,
+          .seed = static_cast<uint64_t>(setting.seed)};
 }
 
 template <typename T>
@@ -177,9 +182,9 @@ bool has_fused_attention(const at::Tensor& x, const at::Tensor& mask, const Atte
                          at::IntArrayRef scores) {
   const bool on_host = (x.is_meta() || device::is_on_host(x)) && x.scalar_type() == at::kFloat &&
                        kernels::attention_takes(x.size(-1));
-  return options.fused && (on_host || (x.is_meta() && !wants_gradient(mask))) && scores[3] > 0 &&
-         fits_scores(mask, scores) && options.dropout == 0 && options.soft_cap == 0 &&
-         options.scale.value_or(1) > 0;
+  const bool stands_for_others = x.is_meta() && !wants_gradient(mask) && options.dropout == 0;
+  return options.fused && (on_host || stands_for_others) && scores[3] > 0 && fits_scores(mask, scores) &&
+         options.soft_cap == 0 && options.scale.value_or(1) > 0;
 }
 
 at::Tensor fused_attention(const at::Tensor& qkv, const at::Tensor& mask, const FusedAttention& setting) {

@@ -13,6 +13,8 @@ struct FusedAttention {
   int64_t window;  // 0: none
   double scale;
   at::Tensor documents = {};  // AttentionOptions::documents
+  double dropout = 0;         // of the probabilities
+  int64_t seed = 0;           // of its mask, as in MaskSeed
 };
 
 // Returns true if the kernel computes attention of this x (..., D) to scores of the shape (B, H, T, S). On
