@@ -154,6 +154,10 @@ void FileTokenizer::add_roles(const FolderFiles& files) {
     side = part.text("direction", "Right") == "Left" ? "left" : "right";
   }
   facts_.pads_left = config.text("padding_side", side) == "left";
+  const Json& truncation = member(files.tokenizer, "truncation");
+  const bool is_left = truncation.is_object() &&
+                       JsonPart(truncation, "\"truncation\"", source).text("direction", "Right") == "Left";
+  facts_.truncates_left = config.text("truncation_side", is_left ? "left" : "right") == "left";
 }
 
 // Appends the ids of text that has no added tokens.

@@ -38,7 +38,7 @@ class Implementation {
     std::string digest;
     ChatTemplates chat_templates;
     std::array<std::optional<int64_t>, 7> roles;  // in the order of Role
-    bool pads_left = false;
+    bool pads_left = false, truncates_left = false;
     bool cleans_up = false;  // decode joins punctuation with the word in front of it
   };
   const Facts& facts() const { return facts_; }

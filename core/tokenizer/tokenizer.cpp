@@ -90,6 +90,10 @@ std::optional<int64_t> Tokenizer::id_of(Role role) const {
 bool Tokenizer::pads_left() const {
   return state_->implementation->facts().pads_left;
 }
+
+bool Tokenizer::truncates_left() const {
+  return state_->implementation->facts().truncates_left;
+}
 std::string Tokenizer::name() const {
   return state_->implementation->facts().source;
 }

@@ -66,8 +66,6 @@ TEST_F(LabelCommand, FindsPartsOfTexts) {
   }
   folder_.file("spans.jsonl", lines);
   const Words tagger = {"--architecture", "BertForTokenClassification", "--output", in("out")};
-  EXPECT_TRUE(
-      refuses(train(on("spans.jsonl", tagger + Words{"--class-weights", "balanced"})), 1, {"has spans"}));
   expect_success(train(on("spans.jsonl", tagger + Words{"--epochs", "10"})));
   EXPECT_EQ(config().at("id2label"),
             (json{{"0", "B-down"}, {"1", "B-up"}, {"2", "I-down"}, {"3", "I-up"}, {"4", "O"}}));
@@ -83,6 +81,36 @@ TEST_F(LabelCommand, FindsPartsOfTexts) {
     right += spans == rows[i].at("spans") ? 1 : 0;
   }
   EXPECT_GT(right, 50);
+}
+
+// The last word of the last row is cut off, so that its label does not count.
+TEST_F(LabelCommand, BalancesTheTagsOfSpans) {
+  const auto line = [](const std::string& text, int64_t end, const std::string& label) {
+    return json{{"text", text}, {"spans", json::array({{{"start", 0}, {"end", end}, {"label", label}}})}}
+               .dump() +
+           "\n";
+  };
+  folder_.file("few.jsonl", line("good fine the", 9, "up") + line("good the", 4, "up") +
+                                line("bad the", 3, "down") + line("fine the was film and", 4, "up"));
+  // B-down has 1 label, B-up 3, I-down none, I-up 1, and O 6.
+  const double labels = 11, classes = 5;
+  folder_.file("weights.json", json{{"B-down", labels / classes},
+                                    {"B-up", labels / (3 * classes)},
+                                    {"I-down", 1},
+                                    {"I-up", labels / classes},
+                                    {"O", labels / (6 * classes)}}
+                                   .dump());
+  const auto loss = [&](const std::string& weights) {
+    fs::remove(in("m"));
+    expect_success(train(on("few.jsonl", {"--architecture", "BertForTokenClassification", "--class-weights",
+                                          weights, "--sequence-length", "6", "--steps", "1", "--batch-size",
+                                          "4", "--no-shuffle", "--metrics", in("m")})));
+    return read_metrics(in("m")).at(0).at("loss").get<double>();
+  };
+  const double found = loss("balanced");
+  EXPECT_EQ(found, loss(in("weights.json")));
+  folder_.file("weights.json", json{{"B-down", 1}, {"B-up", 1}, {"I-down", 1}, {"I-up", 1}, {"O", 1}}.dump());
+  EXPECT_GT(std::abs(found - loss(in("weights.json"))), 1e-3);
 }
 
 class LabelOracle : public LabelCommand {
@@ -102,8 +130,9 @@ class LabelOracle : public LabelCommand {
 
 TEST_F(LabelOracle, LossesAndPredictionsAreThoseOfTransformers) {
   for (const std::string family : {"bert", "opt", "llama"})
-    for (const std::string file : {"rows.csv", "pairs.jsonl", "scores.tsv", "several.jsonl"}) {
-      const std::string kind = file.substr(0, file.find('.')), model = family + "/" + kind;
+    for (const std::string folder : {"rows", "pairs", "scores", "several", "rows_left", "pairs_left"}) {
+      const std::string kind = folder.substr(0, folder.find('_')), model = family + "/" + folder;
+      const std::string file = kind + (kind == "rows" ? ".csv" : kind == "scores" ? ".tsv" : ".jsonl");
       const json expected = json::parse(read_whole(in(model + "/expected.json")));
       Words flags = on(file, {"--sequence-length", "20", "--batch-size", "4"});
       if (kind == "pairs") flags = flags + Words{"--text-column", "first", "--second-text-column", "second"};
@@ -121,7 +150,7 @@ TEST_F(LabelOracle, LossesAndPredictionsAreThoseOfTransformers) {
           EXPECT_EQ(lines[i].at("label").size(),
                     std::count_if(logits.begin(), logits.end(), [](double logit) { return logit > 0; }));
       }
-      if (kind != "rows") continue;
+      if (folder != "rows") continue;
       fs::remove(in("m"));
       const Words weighted = {
           "--steps",          "1",         "--lr",  "0",        "--no-shuffle", "--class-weights",
@@ -136,18 +165,52 @@ TEST_F(LabelOracle, LossesAndPredictionsAreThoseOfTransformers) {
 }
 
 TEST_F(LabelOracle, TagsAreThoseOfTransformers) {
-  for (const std::string family : {"bert", "llama"})
+  for (const std::string model :
+       {"bert/tags", "llama/tags", "t5/tags", "bert/tags_left", "llama/tags_left", "t5/tags_left"})
     for (const std::string subwords : {"first", "all"}) {
-      const json expected = json::parse(read_whole(in(family + "/tags/expected.json"))).at(subwords);
+      const json expected = json::parse(read_whole(in(model + "/expected.json"))).at(subwords);
       const Words flags = on("tags.jsonl", {"--sequence-length", "20", "--batch-size", "4"});
-      const json found = evaluate(flags + Words{"--label-subwords", subwords}, family + "/tags");
-      EXPECT_NEAR(found.at("loss"), expected.at("loss"), 2e-5) << family << subwords;
-      EXPECT_EQ(found.at("labels"), expected.at("labels")) << family << subwords;
-      const std::vector<json> lines = predict(flags, family + "/tags");
+      const json found = evaluate(flags + Words{"--label-subwords", subwords}, model);
+      EXPECT_NEAR(found.at("loss"), expected.at("loss"), 2e-5) << model << subwords;
+      EXPECT_EQ(found.at("labels"), expected.at("labels")) << model << subwords;
+      const std::vector<json> lines = predict(flags, model);
       ASSERT_EQ(lines.size(), expected.at("predicted").size());
       for (size_t i = 0; i < lines.size(); ++i)
-        EXPECT_EQ(lines[i].at("tags"), expected.at("predicted")[i]) << i;
+        EXPECT_EQ(lines[i].at("tags"), expected.at("predicted")[i]) << model << " " << i;
     }
+}
+
+// The encoder of a T5, on tags and in every layout that divides it.
+TEST_F(LabelOracle, TagsWithT5InEveryLayout) {
+  const Words flags = on("tags.jsonl", {"--sequence-length", "20", "--batch-size", "4"});
+  const auto losses = [&](const Words& more) {
+    fs::remove(in("m"));
+    expect_success(train(flags +
+                             Words{"--steps", "3", "--no-shuffle", "--pad-to-multiple-of", "4", "--metrics",
+                                   in("m"), "--output", in("trained")} +
+                             more,
+                         "t5/tags"));
+    std::vector<double> found;
+    for (const json& line : read_metrics(in("m"))) found.push_back(line.at("loss"));
+    return found;
+  };
+  const std::vector<double> expected = losses({"--strategy", "none"});
+  ASSERT_EQ(expected.size(), 3u);
+  const json alone = evaluate(flags, "trained");
+  EXPECT_LT(alone.at("loss"), expected[0]);
+  for (const Words& more :
+       {Words{"-n", "2", "--strategy", "torch_ddp"}, Words{"-n", "2", "--strategy", "torch_fsdp"},
+        Words{"-n", "2", "--strategy", "hybrid_parallel", "-o", "tp_size=2"},
+        Words{"-n", "4", "--strategy", "hybrid_parallel", "-o", "pp_size=2", "-o", "num_microbatches=2", "-o",
+              "zero_stage=1"},
+        Words{"-n", "2", "--strategy", "hybrid_parallel", "-o", "tp_size=2", "-o",
+              "enable_sequence_parallelism=true", "-o", "sequence_parallelism_mode=split_gather"}}) {
+    const std::vector<double> found = losses(more);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], expected[i], 2e-5) << testing::PrintToString(more) << " " << i;
+    EXPECT_NEAR(evaluate(flags, "trained").at("loss"), alone.at("loss"), 2e-4);
+  }
 }
 
 }  // namespace

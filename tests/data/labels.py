@@ -3,7 +3,9 @@
   labels.py FOLDER    writes FOLDER/{rows.csv,pairs.jsonl,scores.tsv,several.jsonl}, and for bert, opt and llama a folder for each of
                       these files (FOLDER/bert/rows, ...) with a model, its tokenizer and expected.json: the batches of 4 rows, the
                       loss over all of them, that of the first 4 with weights of the classes, and the logits; FOLDER/tags.jsonl, and
-                      for bert and llama FOLDER/bert/tags with the batches and losses of "first" and "all"
+                      for bert, t5 and llama FOLDER/bert/tags with the batches and losses of "first" and "all". Folders of rows, pairs
+                      and tags with "_left" behind their names have a tokenizer that pads and truncates on the left. Batches of tags are
+                      padded there, batches of texts on the right; all losses and logits are those of padding on the right
 """
 import json
 import os
@@ -22,7 +24,7 @@ NAMES = ["Zebra", "apple", "Äpfel", "neutral"]  # in the order of their code po
 WEIGHTS = {"Zebra": 0.5, "apple": 2.0, "neutral": 1.25, "Äpfel": 3.0}
 
 
-def word_piece(texts):
+def word_piece(texts, **parts):
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -32,7 +34,7 @@ def word_piece(texts):
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
-                                   model_input_names=["input_ids", "token_type_ids", "attention_mask"])
+                                   model_input_names=["input_ids", "token_type_ids", "attention_mask"], **parts)
 
 
 def byte_level(texts, single, pair, **parts):
@@ -46,16 +48,20 @@ def byte_level(texts, single, pair, **parts):
                                    model_input_names=["input_ids", "attention_mask"], **parts)
 
 
-def family(name, texts):
+def family(name, texts, side):
     sizes = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=64)
+    sides = dict(padding_side=side, truncation_side=side)
     if name == "bert":
-        return word_piece(texts), dict(sizes, intermediate_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        return word_piece(texts, **sides), dict(sizes, intermediate_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    if name == "t5":
+        return (byte_level(texts, "$A </s>", "$A </s> $B </s>", pad_token="<pad>", **sides),
+                dict(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, dropout_rate=0.0, eos_token_id=1))
     if name == "opt":
-        return (byte_level(texts, "</s> $A", "</s> $A </s> $B", pad_token="<pad>"),
+        return (byte_level(texts, "</s> $A", "</s> $A </s> $B", pad_token="<pad>", **sides),
                 dict(sizes, ffn_dim=32, word_embed_proj_dim=16, dropout=0.0, pad_token_id=2, bos_token_id=0, eos_token_id=1))
     # Without a token for padding, and with an end that a text keeps.
-    return byte_level(texts, "<s> $A </s>", "<s> $A </s> $B </s>"), dict(sizes, intermediate_size=32, bos_token_id=0, eos_token_id=1,
-                                                                        num_key_value_heads=1)
+    return (byte_level(texts, "<s> $A </s>", "<s> $A </s> $B </s>", **sides),
+            dict(sizes, intermediate_size=32, bos_token_id=0, eos_token_id=1, num_key_value_heads=1))
 
 
 def make_rows(draw):
@@ -74,13 +80,21 @@ def encode(tokenizer, rows, pairs, truncation=True):
     return tokenizer(texts, [row["other"] for row in rows] if pairs else None, truncation=truncation, max_length=LENGTH)
 
 
+def padded(tokenizer, collate, features, side="right"):
+    own, tokenizer.padding_side = tokenizer.padding_side, side
+    batch = dict(collate([dict(feature) for feature in features]))
+    tokenizer.padding_side = own
+    return batch
+
+
 def expected_of(model, tokenizer, rows, labels, pairs, weights):
     collate = DataCollatorWithPadding(tokenizer)
     batches, losses, logits, weighted = [], [], [], None
     for begin in range(0, len(rows), BATCH):
         own = labels[begin:begin + BATCH]
         encoded = encode(tokenizer, rows[begin:begin + BATCH], pairs)
-        batch = dict(collate([{name: values[i] for name, values in encoded.items()} for i in range(len(own))]), labels=torch.tensor(own))
+        features = [dict({name: values[i] for name, values in encoded.items()}, labels=own[i]) for i in range(len(own))]
+        batch = padded(tokenizer, collate, features)
         with torch.no_grad():
             outputs = model(**batch)
         batches.append({name: tensor.tolist() for name, tensor in batch.items()})
@@ -92,9 +106,9 @@ def expected_of(model, tokenizer, rows, labels, pairs, weights):
                 truncated=sum(len(ids) > LENGTH for ids in encode(tokenizer, rows, pairs, False)["input_ids"]))
 
 
-def make(folder, name, file, rows):
+def make(folder, name, file, rows, side="right"):
     texts = [row[key] for row in rows for key in ("text", "other")]
-    tokenizer, settings = family(name, texts)
+    tokenizer, settings = family(name, texts, side)
     classes, ids = sorted(NAMES), {name: i for i, name in enumerate(sorted(NAMES))}
     if file == "scores":
         classes, labels, problem = ["LABEL_0"], [row["score"] for row in rows], "regression"
@@ -111,7 +125,7 @@ def make(folder, name, file, rows):
             parameter.add_(torch.randn_like(parameter) * 0.2)
     if config.pad_token_id is None or name == "bert":
         model.config.pad_token_id = None if name == "llama" else 0
-    path = os.path.join(folder, name, file)
+    path = os.path.join(folder, name, file + ("_left" if side == "left" else ""))
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     if name == "llama":  # what people do to get batches; the end of a text is then taken for padding, but for the mask
@@ -130,17 +144,17 @@ def make(folder, name, file, rows):
 TAGS = ["B-LOC", "B-PER", "I-LOC", "O"]  # no I-PER
 
 
-def make_tags(folder, name, rows, texts):
+def make_tags(folder, name, rows, texts, side="right"):
     """As run_ner.py of transformers' examples, with and without --label_all_tokens."""
-    tokenizer, settings = family(name, texts)
+    tokenizer, settings = family(name, texts, side)
     torch.manual_seed(9)
     config = AutoConfig.for_model(name, vocab_size=len(tokenizer), id2label=dict(enumerate(TAGS)),
-                                  label2id={tag: i for i, tag in enumerate(TAGS)}, pad_token_id=0, **settings)
+                                  label2id={tag: i for i, tag in enumerate(TAGS)}, pad_token_id=2 if name == "t5" else 0, **settings)
     model = AutoModelForTokenClassification.from_config(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
-    path = os.path.join(folder, name, "tags")
+    path = os.path.join(folder, name, "tags" + ("_left" if side == "left" else ""))
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     if tokenizer.pad_token is None:
@@ -161,12 +175,13 @@ def make_tags(folder, name, rows, texts):
         for begin in range(0, len(rows), BATCH):
             features = [dict({key: encoded[key][i] for key in encoded}, labels=all_labels[i])
                         for i in range(begin, min(begin + BATCH, len(rows)))]
-            batch = DataCollatorForTokenClassification(tokenizer)(features)
+            collate = DataCollatorForTokenClassification(tokenizer)
+            batch = padded(tokenizer, collate, features)
             with torch.no_grad():
                 outputs = model(**batch)
             own = int((batch["labels"] != -100).sum())
             loss, count = loss + outputs.loss.item() * own, count + own
-            batches.append({key: tensor.tolist() for key, tensor in batch.items()})
+            batches.append({key: tensor.tolist() for key, tensor in padded(tokenizer, collate, features, side).items()})
             for i, logits in enumerate(outputs.logits):
                 words = encoded.word_ids(begin + i)
                 predicted.append([TAGS[int(logits[words.index(w)].argmax())] if w in words else None
@@ -209,11 +224,14 @@ def main():
         tagged.append(dict(tokens=words, tags=[draw.choice(TAGS) for _ in words]))
     tagged[0]["tags"] = (TAGS * 7)[:len(tagged[0]["tags"])]
     write("tags.jsonl", [json.dumps(row) for row in tagged])
-    for name in ("bert", "llama"):
-        make_tags(folder, name, tagged, [row[key] for row in rows for key in ("text", "other")])
+    for name in ("bert", "llama", "t5"):
+        for side in ("right", "left"):
+            make_tags(folder, name, tagged, [row[key] for row in rows for key in ("text", "other")], side)
     for name in ("bert", "opt", "llama"):
         for file in ("rows", "pairs", "scores", "several"):
             make(folder, name, file, rows)
+        for file in ("rows", "pairs"):
+            make(folder, name, file, rows, "left")
 
 
 main()

@@ -80,7 +80,7 @@ TEST_F(LabelsOracle, SequencesAreThoseOfTransformers) {
 
 TEST_F(LabelsOracle, TagsOfTokensAreThoseOfTransformers) {
   int none = 0;
-  for (const std::string family : {"bert", "llama"}) {
+  for (const std::string family : {"bert", "llama", "t5"}) {
     std::ifstream opened(in(family + "/tags/expected.json"));
     const json expected = json::parse(opened);
     RowReading reading;
@@ -110,6 +110,76 @@ TEST_F(LabelsOracle, TagsOfTokensAreThoseOfTransformers) {
     }
   }
   EXPECT_GT(none, 10);
+}
+
+// Tags are padded on the left then, and texts on the right.
+TEST_F(LabelsOracle, BatchesOfTokenizersThatPadAndTruncateOnTheLeftAreThoseOfTransformers) {
+  int padded = 0;
+  const auto compare = [&](const std::string& folder, const json& batches, LabelledTextOptions options,
+                           const TextEncoding& encoding, std::vector<LabelledSample> samples) {
+    ASSERT_TRUE(encoding.pads_left());
+    options.padding = encoding.padding();
+    options.pads_left = options.form == LabelForm::kTokens;
+    options.token_types = batches[0].contains("token_type_ids");
+    const LabelledTexts texts(std::move(samples), options, folder);
+    std::vector<int64_t> indices;
+    for (const json& batch : batches) {
+      indices.resize(batch.at("input_ids").size());
+      std::iota(indices.begin(), indices.end(), indices.empty() ? 0 : indices.front());
+      const Batch found = texts.get(indices);
+      ASSERT_EQ(found.size(), batch.size()) << folder;
+      for (const auto& [name, rows] : batch.items()) {
+        Ids wanted;
+        for (const json& row : rows)
+          for (const json& value : row.is_array() ? row : json::array({row})) wanted.push_back(value);
+        EXPECT_EQ(values(found.at(name)), wanted) << folder << " " << name;
+      }
+      padded += values(found.at("attention_mask"))[0] == 0 ? 1 : 0;
+      indices.front() += std::ssize(indices);
+    }
+  };
+  for (const std::string family : {"bert", "opt", "llama"})
+    for (const std::string file : {"rows.csv", "pairs.jsonl"}) {
+      const std::string folder = in(family + "/" + file.substr(0, file.find('.')) + "_left");
+      std::ifstream opened(folder + "/expected.json");
+      const json expected = json::parse(opened);
+      const bool pairs = file == "pairs.jsonl";
+      RowReading reading;
+      if (pairs) reading.columns = {"first", "second", "label"};
+      const LabelledRows rows = read_labelled_rows({in(file)}, reading);
+      const LabelSpace space = label_space_of(rows, {});
+      const TextEncoding encoding(Tokenizer::open(folder), pairs, 20, {});
+      std::vector<LabelledSample> samples;
+      for (const LabelledRow& row : rows.rows) {
+        LabelledSample& sample = samples.emplace_back();
+        sample.sequence = pairs ? encoding.encode_pair(row.text, row.second_text) : encoding.encode(row.text);
+        sample.classes = space.classes_of(row, rows);
+      }
+      EXPECT_GT(expected.at("truncated"), 3);
+      compare(folder, expected.at("batches"), {.form = LabelForm::kClass}, encoding, std::move(samples));
+    }
+  for (const std::string family : {"bert", "llama", "t5"})
+    for (const std::string subwords : {"first", "all"}) {
+      const std::string folder = in(family + "/tags_left");
+      std::ifstream opened(folder + "/expected.json");
+      const json expected = json::parse(opened);
+      RowReading reading;
+      reading.columns.of_words = true;
+      const LabelledRows rows = read_labelled_rows({in("tags.jsonl")}, reading);
+      const LabelSpace space = label_space_of(rows, {});
+      // As a Llama without a token for padding is padded there.
+      const TextEncoding encoding(Tokenizer::open(folder), false, 20, 0);
+      std::vector<LabelledSample> samples;
+      for (const LabelledRow& row : rows.rows) {
+        LabelledSample& sample = samples.emplace_back();
+        sample.sequence = encoding.encode_words(row.words, sample.words);
+        sample.classes = token_labels(sample, space.classes_of(row, rows), space.names, subwords == "all",
+                                      encoding.ids_behind());
+      }
+      compare(folder, expected.at(subwords).at("batches"), {.form = LabelForm::kTokens}, encoding,
+              std::move(samples));
+    }
+  EXPECT_GT(padded, 10);
 }
 
 }  // namespace

@@ -49,11 +49,15 @@ def plain(texts):
     return byte_level(texts)
 
 
-def left(texts):
-    made = byte_level(texts, padding_side="left", cls_token="<s>")
+def left(texts, **parts):
+    made = byte_level(texts, padding_side="left", cls_token="<s>", **parts)
     made._tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A </s> </s> $B </s>",
                                                                    special_tokens=[("<s>", 0), ("</s>", 1)])
     return made
+
+
+def left_cut(texts):
+    return left(texts, truncation_side="left")
 
 
 def make_questions(draw):
@@ -183,12 +187,12 @@ def main():
              for p in paragraphs[:6] for q in p["qas"]]
     write("lines.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     write("scores.json", json.dumps(scores_of(draw)))
-    for kind in (word_piece, plain, left):
+    for kind in (word_piece, plain, left, left_cut):
         own = paragraphs if kind is word_piece else paragraphs[:6]
         tokenizer = kind([p["context"] for p in paragraphs])
         tokenizer.save_pretrained(os.path.join(folder, kind.__name__))
         samples = samples_of(tokenizer, own)
-        if kind is left:  # whose template has type 0 alone, which transformers forgets in all windows but the first
+        if kind in (left, left_cut):  # whose template has type 0 alone, which transformers forgets in all windows but the first
             for sample in samples:
                 sample["token_type_ids"] = [0] * LENGTH
         logits = numpy.random.default_rng(3).normal(size=(len(samples), 2, LENGTH))

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "command/answer_scores.hpp"
-#include "command/answer_search.hpp"
 #include "data/text_fixture.hpp"
+#include "evaluation/answer_scores.hpp"
+#include "evaluation/answer_search.hpp"
 #include "questions/open_questions.hpp"
 #include "support/oracle_python.hpp"
 
@@ -42,7 +42,7 @@ class QuestionsOracle : public testing::Test {
 };
 
 TEST_F(QuestionsOracle, SamplesAreThoseOfTransformers) {
-  for (const std::string kind : {"word_piece", "plain", "left"}) {
+  for (const std::string kind : {"word_piece", "plain", "left", "left_cut"}) {
     const json expected = read(kind + "/expected.json");
     const auto samples = open(kind, expected);
     const json& wanted = expected.at("samples");
@@ -61,10 +61,10 @@ TEST_F(QuestionsOracle, SamplesAreThoseOfTransformers) {
 }
 
 TEST_F(QuestionsOracle, AnswersAreThoseOfTransformers) {
-  for (const std::string kind : {"word_piece", "plain", "left"}) {
+  for (const std::string kind : {"word_piece", "plain", "left", "left_cut"}) {
     const json expected = read(kind + "/expected.json");
     const auto samples = open(kind, expected);
-    command::AnswerSearch search(*samples, expected.at("most_tokens"));
+    weft::AnswerSearch search(*samples, expected.at("most_tokens"));
     const auto rows = static_cast<int64_t>(expected.at("logits").size());
     std::vector<double> all;
     for (const json& sample : expected.at("logits"))
@@ -93,8 +93,8 @@ TEST_F(QuestionsOracle, ScoresAreThoseOfSquad) {
   const json scores = read("scores.json");
   for (const json& each : scores) {
     const std::string found = each.at("found");
-    EXPECT_EQ(command::normal_answer(found), each.at("normal").get<std::string>()) << found;
-    const command::AnswerScore score = command::score_answer(found, each.at("right"));
+    EXPECT_EQ(weft::normal_answer(found), each.at("normal").get<std::string>()) << found;
+    const weft::AnswerScore score = weft::score_answer(found, each.at("right"));
     EXPECT_EQ(score.exact_match, each.at("exact_match").get<double>()) << each;
     EXPECT_NEAR(score.f1, each.at("f1").get<double>(), 1e-12) << each;
     exact += score.exact_match;
@@ -108,11 +108,10 @@ TEST_F(QuestionsOracle, ScoresAreThoseOfSquad) {
 
 // Derived by hand from the definitions of SQuAD.
 TEST(AnswerScores, AreOfWordsWithoutCasePunctuationAndArticles) {
-  using command::normal_answer, command::score_answer;
   EXPECT_EQ(normal_answer(" The  quick, \"brown\"\tfox-trot; an a_b theatre."),
             "quick brown foxtrot ab theatre");
   EXPECT_EQ(score_answer("The Cat!", {"a dog", "cat"}).exact_match, 1);
-  const command::AnswerScore part = score_answer("in the old town", {"old city hall", "old town of Rome"});
+  const weft::AnswerScore part = score_answer("in the old town", {"old city hall", "old town of Rome"});
   EXPECT_EQ(part.exact_match, 0);
   // "in old town" has 2 of its 3 words in "old town of rome", which has 4.
   EXPECT_NEAR(part.f1, 2 * 2.0 / (3 + 4), 1e-12);

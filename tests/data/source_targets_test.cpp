@@ -86,6 +86,17 @@ TEST_F(SourcesAndTargets, AreCutInFrontOfTheirEndsOrLeftOut) {
   EXPECT_EQ(values(batch.at("input_ids")), (Ids{'a', 'b', 'c', kEnd}));
   EXPECT_EQ(values(batch.at("labels")), (Ids{'g', 'h', 'i', kEnd}));
   EXPECT_THAT(notes, testing::ElementsAre(testing::HasSubstr("1 of 2 documents")));
+  encoder_.truncates_left = true;
+  const Batch left = pairs(lines, 4, options)->get({0});
+  EXPECT_EQ(values(left.at("input_ids")), (Ids{'d', 'e', 'f', kEnd}));
+  EXPECT_EQ(values(left.at("labels")), (Ids{'i', 'j', 'k', kEnd}));
+  encoder_.before = {kBegin};
+  const Batch begun = pairs(lines, 4, options)->get({0});
+  EXPECT_EQ(values(begun.at("input_ids")), (Ids{kBegin, 'e', 'f', kEnd}));
+  EXPECT_EQ(values(begun.at("labels")), (Ids{kBegin, 'j', 'k', kEnd}));
+  EXPECT_ERROR(pairs(lines, 2), WEFT_INVALID_ARGUMENT, "at least 3");
+  encoder_.before = {};
+  encoder_.truncates_left = false;
   options.drop_long_documents = true;
   EXPECT_EQ(pairs(lines, 4, options)->size(), 1);
   EXPECT_EQ(pairs(lines, 7, options)->size(), 2);

@@ -121,6 +121,21 @@ TEST(OpenTokenizer, ReadsRolesAndTheChatTemplate) {
   EXPECT_EQ(tokenizer.encode("a<s>"), (Ids{0, 8}));
 }
 
+TEST(OpenTokenizer, ReadsTheSideOfTheTruncationAndDoesNotTruncate) {
+  const auto is_left = [](const Json& truncation, const Json& config) {
+    Json files = small_tokenizer();
+    files["truncation"] = truncation;
+    const Tokenizer tokenizer = open_tokenizer(files, config);
+    EXPECT_EQ(tokenizer.encode("aaa").size(), 3u);
+    return tokenizer.truncates_left();
+  };
+  const Json left = {{"direction", "Left"}, {"max_length", 1}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  EXPECT_FALSE(is_left(nullptr, Json::object()));
+  EXPECT_TRUE(is_left(nullptr, {{"truncation_side", "left"}}));
+  EXPECT_TRUE(is_left(left, Json::object()));
+  EXPECT_FALSE(is_left(left, {{"truncation_side", "right"}}));
+}
+
 TEST(OpenTokenizer, ReadsNamedChatTemplatesAndSavesThem) {
   const Json list = {{{"name", "tool_use"}, {"template", "t"}},
                      {{"name", "default"}, {"template", "d"}},

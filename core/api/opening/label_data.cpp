@@ -145,18 +145,14 @@ std::vector<double> LabelData::weights_of_file(const std::string& path) const {
   return weights;
 }
 
-std::vector<double> LabelData::class_weights() const {
+std::vector<double> LabelData::class_weights(const std::vector<data::LabelledSample>& samples) const {
   const std::string wanted = opener_.settings.text("class_weights");
   if (wanted.empty() || !opener_.trains() || !reading_.labels) return {};
   if (space_.problem == Problem::kRegression)
     fail(WEFT_INVALID_ARGUMENT, "{} is for classes, but the labels of {} are numbers; leave it out",
          opener_.called("class_weights"), rows_.name());
-  if (wanted == "balanced" &&
-      std::any_of(rows_.rows.begin(), rows_.rows.end(), [](const auto& row) { return row.of_spans; }))
-    fail(WEFT_INVALID_ARGUMENT,
-         "{} is balanced, which counts the tags of words, but {} has spans; give a file of weights",
-         opener_.called("class_weights"), rows_.name());
-  if (wanted == "balanced") return data::balanced_weights(space_, rows_, chosen_);
+  if (wanted == "balanced")
+    return data::balanced_weights(samples, space_.names.size(), space_.problem == Problem::kMultiLabel);
   return weights_of_file(wanted);
 }
 
@@ -185,10 +181,12 @@ std::shared_ptr<data::LabelledTexts> LabelData::open() const {
   options.form = form();
   options.classes = static_cast<int64_t>(space_.names.size());
   options.padding = encoding.padding();
-  options.pads_left = encoding.pads_left();
+  // Encoders classify a text by its first position, which must not be padding.
+  options.pads_left = reading_.columns.of_words && encoding.pads_left();
   options.pad_to_multiple = opener_.settings.integer("pad_to_multiple_of", 1);
-  options.class_weights = class_weights();
-  for (const Vocabulary& each : nn::find_token_model(model.module())->vocabularies())
+  const nn::TokenModel& tokens = *nn::find_token_model(model.module());
+  options.positions = tokens.reads_positions();
+  for (const Vocabulary& each : tokens.vocabularies())
     options.token_types = options.token_types || each.field == nn::kTokenTypes;
   std::vector<data::LabelledSample> samples(chosen_.size());
   for (size_t i = 0; i < chosen_.size(); ++i) {
@@ -209,6 +207,7 @@ std::shared_ptr<data::LabelledTexts> LabelData::open() const {
       throw Error(error.status(), fmt::format("{}: {}", rows_.text_of(row.place), error.what()));
     }
   });
+  options.class_weights = class_weights(samples);
   auto texts = std::make_shared<data::LabelledTexts>(std::move(samples), std::move(options), rows_.name());
   if (texts->cut() > 0)
     reading_.note(fmt::format("{}: {} of {} texts are truncated; a larger {} keeps more of them",

@@ -43,7 +43,7 @@ class LabelData {
               const std::optional<TokenSpans>& spans, data::LabelledSample& sample) const;
   void choose_rows();
   data::TextEncoding encoding() const;
-  std::vector<double> class_weights() const;
+  std::vector<double> class_weights(const std::vector<data::LabelledSample>& samples) const;
   // Returns the weights of the classes that the file of "class_weights" names.
   std::vector<double> weights_of_file(const std::string& path) const;
   data::LabelForm form() const;

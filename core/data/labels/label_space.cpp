@@ -149,18 +149,4 @@ LabelSpace label_space_of(const LabelledRows& rows, std::optional<Problem> probl
   return space;
 }
 
-std::vector<double> balanced_weights(const LabelSpace& space, const LabelledRows& rows,
-                                     const std::vector<size_t>& chosen) {
-  std::vector<double> counts(space.names.size());
-  double samples = 0;
-  for (const size_t row : chosen) {
-    const std::vector<int64_t> ids = space.classes_of(rows.rows[row], rows);
-    for (const int64_t id : ids) counts[static_cast<size_t>(id)] += 1;
-    samples += space.problem == Problem::kMultiLabel ? 1 : static_cast<double>(ids.size());
-  }
-  const auto classes = static_cast<double>(counts.size());
-  for (double& count : counts) count = count > 0 ? samples / (classes * count) : 1;
-  return counts;
-}
-
 }  // namespace weft::data

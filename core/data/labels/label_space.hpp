@@ -45,9 +45,4 @@ struct LabelSpace {
 // classes and for more than kMostClasses.
 LabelSpace label_space_of(const LabelledRows& rows, std::optional<Problem> problem);
 
-// Returns for each class n / (K n_c), of n of the rows that `chosen` names (or their words), K classes and
-// n_c of them with the class c; 1 for a class that none of them has.
-std::vector<double> balanced_weights(const LabelSpace& space, const LabelledRows& rows,
-                                     const std::vector<size_t>& chosen);
-
 }  // namespace weft::data

@@ -3,6 +3,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/text.hpp"
 #include "weft/nn/field_names.hpp"
@@ -39,6 +40,21 @@ std::vector<int64_t> token_labels(const LabelledSample& sample, const std::vecto
   return labels;
 }
 
+std::vector<double> balanced_weights(const std::vector<LabelledSample>& samples, size_t classes,
+                                     bool several) {
+  std::vector<double> weights(classes);
+  double labels = 0;
+  for (const LabelledSample& sample : samples)
+    for (const int64_t id : sample.classes)
+      if (id != nn::kIgnored) {
+        weights.at(static_cast<size_t>(id)) += 1;
+        ++labels;
+      }
+  const double all = several ? static_cast<double>(samples.size()) : labels;
+  for (double& weight : weights) weight = weight > 0 ? all / (static_cast<double>(classes) * weight) : 1;
+  return weights;
+}
+
 LabelledTexts::LabelledTexts(std::vector<LabelledSample> samples, LabelledTextOptions options,
                              std::string name)
     : samples_(std::move(samples)), options_(std::move(options)), name_(std::move(name)) {
@@ -66,7 +82,7 @@ Batch LabelledTexts::get(const std::vector<int64_t>& indices) const {
   for (const int64_t index : indices) longest = std::max(longest, sample_length(index));
   const int64_t length = padded(longest), count = std::ssize(indices);
   const auto all = static_cast<size_t>(count * length);
-  std::vector<int64_t> ids(all, options_.padding), mask(all), types(all);
+  std::vector<int64_t> ids(all, options_.padding), mask(all), types(all), positions(all);
   auto row = std::ptrdiff_t{0};
   for (const int64_t index : indices) {
     const EncodedSequence& sequence = sample(index).sequence;
@@ -74,6 +90,7 @@ Batch LabelledTexts::get(const std::vector<int64_t>& indices) const {
     std::copy(sequence.ids.begin(), sequence.ids.end(), ids.begin() + first);
     std::fill_n(mask.begin() + first, sequence.ids.size(), 1);
     std::copy(sequence.types.begin(), sequence.types.end(), types.begin() + first);
+    std::iota(positions.begin() + first, positions.begin() + first + std::ssize(sequence.ids), int64_t{0});
     row += length;
   }
   Batch batch;
@@ -83,6 +100,7 @@ Batch LabelledTexts::get(const std::vector<int64_t>& indices) const {
   set(nn::kInputIds, ids);
   set(nn::kAttentionMask, mask);
   if (options_.token_types) set(nn::kTokenTypes, types);
+  if (options_.positions && options_.pads_left) set(nn::kPositions, positions);
   set_labels(indices, length, batch);
   return batch;
 }

@@ -36,11 +36,17 @@ struct LabelledSample {
 std::vector<int64_t> token_labels(const LabelledSample& sample, const std::vector<int64_t>& tags,
                                   const std::vector<std::string>& names, bool all, size_t ends);
 
+// Returns for each of K classes n / (K n_c): n_c of the labels that count are of the class, and n are all of
+// them, or with `several` labels a sample all samples; 1 for a class without labels.
+std::vector<double> balanced_weights(const std::vector<LabelledSample>& samples, size_t classes,
+                                     bool several);
+
 // How samples become batches.
 struct LabelledTextOptions {
   LabelForm form = LabelForm::kNone;
   int64_t classes = 0;                // K, of kIndicators
   bool token_types = false;           // whether the model reads them
+  bool positions = false;             // the same; those of tokens behind padding
   int64_t padding = 0;                // the id of padding
   bool pads_left = false;             // also the side on which predictions are padded
   int64_t pad_to_multiple = 1;        // of which the length of every batch is a multiple
@@ -48,7 +54,9 @@ struct LabelledTextOptions {
 };
 
 // A sample has ids and an attention mask (T), token types (T) if the model reads them, and "labels"; with
-// weights of classes "class_weights" (K). T is the length of the longest sample of the batch, rounded up.
+// weights of classes "class_weights" (K). With padding on the left it has positions (T) that begin with 0 at
+// its first token, so that padding on either side gives the same outputs. T is the length of the longest
+// sample of the batch, rounded up.
 class LabelledTexts final : public Dataset {
  public:
   LabelledTexts(std::vector<LabelledSample> samples, LabelledTextOptions options, std::string name);

@@ -48,7 +48,8 @@ EncodedSequence TextEncoding::encode_with_spans(std::string_view text, const Tok
   EncodedSequence encoded = enclosed(found.ids);
   encoded.spans.resize(encoded.ids.size());
   const size_t kept = std::min(found.ids.size(), room_);
-  std::copy_n(found.spans.begin(), kept,
+  const auto first = static_cast<std::ptrdiff_t>(first_kept(found.ids.size(), kept));
+  std::copy_n(found.spans.begin() + first, kept,
               encoded.spans.begin() + static_cast<std::ptrdiff_t>(around_.before.size()));
   return encoded;
 }
@@ -58,26 +59,31 @@ EncodedSequence TextEncoding::enclosed(const std::vector<int64_t>& ids) const {
   EncodedSequence encoded;
   encoded.is_cut = kept < ids.size();
   encoded.ids.assign(around_.before.begin(), around_.before.end());
-  encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(kept));
+  const auto first = ids.begin() + static_cast<std::ptrdiff_t>(first_kept(ids.size(), kept));
+  encoded.ids.insert(encoded.ids.end(), first, first + static_cast<std::ptrdiff_t>(kept));
   encoded.ids.insert(encoded.ids.end(), around_.after.begin(), around_.after.end());
   return encoded;
 }
 
 EncodedSequence TextEncoding::encode_words(const std::vector<std::string>& words,
                                            std::vector<int32_t>& starts) const {
-  EncodedSequence encoded;
-  encoded.ids.assign(around_.before.begin(), around_.before.end());
-  size_t left = room_;
+  std::vector<int64_t> ids;
+  std::vector<size_t> ends;  // of each word
   for (const std::string& word : words) {
-    const std::vector<int64_t> ids = tokenizer_.encode(word, false);
-    const size_t kept = std::min(ids.size(), left);
-    starts.push_back(kept > 0 ? static_cast<int32_t>(encoded.ids.size()) : -1);
-    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(kept));
-    encoded.is_cut = encoded.is_cut || kept < ids.size();
-    left -= kept;
+    const std::vector<int64_t> own = tokenizer_.encode(word, false);
+    ids.insert(ids.end(), own.begin(), own.end());
+    ends.push_back(ids.size());
   }
-  encoded.ids.insert(encoded.ids.end(), around_.after.begin(), around_.after.end());
-  return encoded;
+  const size_t kept = std::min(ids.size(), room_), first = first_kept(ids.size(), kept);
+  size_t begin = 0;  // of a word
+  for (const size_t end : ends) {
+    const size_t start = std::max(begin, first);
+    starts.push_back(start < std::min(end, first + kept)
+                         ? static_cast<int32_t>(around_.before.size() + start - first)
+                         : -1);
+    begin = end;
+  }
+  return enclosed(ids);
 }
 
 EncodedSequence TextEncoding::encode_pair(std::string_view first, std::string_view second) const {
@@ -86,7 +92,8 @@ EncodedSequence TextEncoding::encode_pair(std::string_view first, std::string_vi
   EncodedSequence encoded;
   encoded.is_cut = of_a + of_b < a.size() + b.size();
   const auto add_ids = [&](const std::vector<int64_t>& ids, size_t count, int64_t type) {
-    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count));
+    const auto first = ids.begin() + static_cast<std::ptrdiff_t>(first_kept(ids.size(), count));
+    encoded.ids.insert(encoded.ids.end(), first, first + static_cast<std::ptrdiff_t>(count));
     encoded.types.insert(encoded.types.end(), count, static_cast<uint8_t>(type));
   };
   const auto add = [&](const JoinedPair::Added& added) {

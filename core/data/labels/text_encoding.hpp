@@ -35,14 +35,16 @@ class TextEncoding {
   TextEncoding(const Tokenizer& tokenizer, bool pairs, int64_t sequence_length,
                std::optional<int64_t> padding);
 
-  // Return the ids of a text or a pair with those that the tokenizer adds, of which the ones at the end of
-  // the text are left out if they are too many. Called from several threads at once.
+  // Return the ids of a text or a pair with those that the tokenizer adds. If they are too many, the ones at
+  // the end of the text, or at its begin if the tokenizer truncates there, are left out. Called from several
+  // threads at once.
   EncodedSequence encode(std::string_view text) const;
   EncodedSequence encode_pair(std::string_view first, std::string_view second) const;
   // Does the same and finds the bytes of the text that each token stands for.
   EncodedSequence encode_with_spans(std::string_view text, const TokenSpans& tokens) const;
   // Does the same for words, each of which is encoded by itself. `starts` receives the position of the first
-  // token of each word, or -1 for a word without one.
+  // token of each word, or -1 for a word without one. Of a word that is truncated
+  // at its begin it is the position of the first one that is left.
   EncodedSequence encode_words(const std::vector<std::string>& words, std::vector<int32_t>& starts) const;
 
   int64_t padding() const { return padding_; }
@@ -54,6 +56,10 @@ class TextEncoding {
  private:
   // Returns the ids of a text, cut, with those around them.
   EncodedSequence enclosed(const std::vector<int64_t>& ids) const;
+  // Returns the `kept` of so many tokens that are left, as the index of the first one.
+  size_t first_kept(size_t tokens, size_t kept) const {
+    return tokenizer_.truncates_left() ? tokens - kept : 0;
+  }
 
   const Tokenizer tokenizer_;
   EnclosingIds around_;

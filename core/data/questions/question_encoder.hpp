@@ -22,7 +22,7 @@ struct QuestionEncoder {
   int64_t vocabulary_size = 0;  // one more than the largest id
   std::string name;             // for messages
   int64_t padding = 0;          // the id of padding
-  bool pads_left = false;
+  bool pads_left = false, truncates_left = false;
 };
 
 }  // namespace weft::data

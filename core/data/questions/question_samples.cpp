@@ -91,7 +91,9 @@ void QuestionSamples::encode_texts() {
         of_text(name_, "question", questions_[i].id, [&] { return encoder_.encode(questions_[i].text); });
     const size_t kept = std::min(ids.size(), static_cast<size_t>(kMostQuestionTokens));
     cut += kept < ids.size() ? 1 : 0;
-    encoded_[i].ids.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(kept));
+    const auto first =
+        ids.begin() + (encoder_.truncates_left ? std::ssize(ids) - static_cast<std::ptrdiff_t>(kept) : 0);
+    encoded_[i].ids.assign(first, first + static_cast<std::ptrdiff_t>(kept));
   });
   cut_questions_ = cut;
 }
@@ -131,9 +133,13 @@ void QuestionSamples::add_windows(int64_t question) {
          std::max<int64_t>(most, 0), options_.sequence_length,
          most < 1 ? "at least 1" : fmt::format("more than the {} that windows overlap by", overlap),
          most < 1 ? "" : ", or a smaller --overlap");
-  int64_t begin = 0;
-  windows_.push_back({question, begin});
-  for (; begin + most < tokens; windows_.push_back({question, begin})) begin += most - overlap;
+  // From the begin to the end, or from the end to the begin.
+  for (int64_t done = 0;; done += most - overlap) {
+    const int64_t behind = std::min(done + most, tokens);
+    windows_.push_back(encoder_.truncates_left ? Place{question, tokens - behind, tokens - done}
+                                               : Place{question, done, behind});
+    if (behind == tokens) return;
+  }
 }
 
 void QuestionSamples::tell_what_was_cut() const {
@@ -157,9 +163,8 @@ void QuestionSamples::tell_what_was_cut() const {
 QuestionSamples::Window QuestionSamples::window(int64_t sample) const {
   if (sample < 0 || sample >= size())
     fail(WEFT_OUT_OF_RANGE, "{}: no sample {}, there are {}", name_, sample, size());
-  const auto [question, begin] = windows_[static_cast<size_t>(sample)];
-  const auto tokens = static_cast<int64_t>(context_of(question).ids.size());
-  const int64_t most = room(question), count = std::min(most, tokens - begin);
+  const auto [question, begin, end] = windows_[static_cast<size_t>(sample)];
+  const int64_t most = room(question), count = end - begin;
   const int64_t first = encoder_.pads_left ? most - count : 0;
   return {question, begin, count,
           first + options_.sequence_length - most - static_cast<int64_t>(encoder_.pair.after.ids.size()),

@@ -52,7 +52,7 @@ class QuestionSamples final : public Dataset {
     std::optional<std::pair<int64_t, int64_t>> answer;
   };
   struct Place {
-    int64_t question = 0, begin = 0;
+    int64_t question = 0, begin = 0, end = 0;  // of the tokens of the context
   };
 
   void choose_questions(QuestionTexts& texts);

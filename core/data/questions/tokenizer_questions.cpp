@@ -18,6 +18,7 @@ QuestionEncoder encoder_of(const Tokenizer& tokenizer) {
   encoder.name = tokenizer.name();
   encoder.padding = tokenizer.id_of(Role::kPadding).value_or(tokenizer.id_of(Role::kEnd).value_or(0));
   encoder.pads_left = tokenizer.pads_left();
+  encoder.truncates_left = tokenizer.truncates_left();
   return encoder;
 }
 

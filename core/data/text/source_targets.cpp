@@ -39,9 +39,11 @@ SourceTargets::SourceTargets(TokenCache cache, std::string name, SampleOptions o
     : cache_(std::move(cache)),
       name_(std::move(name)),
       options_(options),
+      begin_(static_cast<int64_t>(encoder.before.size())),
       source_end_(static_cast<int64_t>(encoder.closing.size())),
-      target_end_(static_cast<int64_t>(encoder.after.size())) {
-  const int64_t least = std::max({source_end_, target_end_, int64_t{1}}) + 1,
+      target_end_(static_cast<int64_t>(encoder.after.size())),
+      truncates_left_(encoder.truncates_left) {
+  const int64_t least = std::max({source_end_, target_end_, int64_t{1}}) + (truncates_left_ ? begin_ : 0) + 1,
                 length = options_.sequence_length;
   if (length < least)
     fail(WEFT_INVALID_ARGUMENT, "{}: sequence length is {}, must be at least {} (--sequence-length)", name_,
@@ -101,8 +103,10 @@ int64_t SourceTargets::copy(int64_t begin, int64_t end, int64_t kept, int64_t* r
     cache_.copy(begin, count, row);
     return count;
   }
-  cache_.copy(begin, length - kept, row);
-  cache_.copy(end - kept, kept, row + length - kept);
+  // Those of the text itself that are left stand at its begin, or at its end.
+  const int64_t front = truncates_left_ ? begin_ : length - kept;
+  cache_.copy(begin, front, row);
+  cache_.copy(end - (length - front), length - front, row + front);
   return length;
 }
 

@@ -36,7 +36,7 @@ struct TextEncoder {
   // The texts of tokens under the names that chat templates give them, such as "bos_token".
   std::vector<std::pair<std::string, std::string>> special_tokens;
   int64_t padding = 0;  // the id of padding
-  bool pads_left = false;
+  bool pads_left = false, truncates_left = false;
   // Returns how pairs are joined. Throws INVALID_ARGUMENT if the tokenizer does not join them. Null if there
   // are no tokens to join them with.
   std::function<PairFormat()> pair_format;

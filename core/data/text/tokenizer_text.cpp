@@ -57,6 +57,7 @@ TextEncoder encoder_of(const Tokenizer& tokenizer) {
       encoder.special_tokens.emplace_back(name, tokenizer.token_of(*id));
   encoder.padding = tokenizer.id_of(Role::kPadding).value_or(end.value_or(0));
   encoder.pads_left = tokenizer.pads_left();
+  encoder.truncates_left = tokenizer.truncates_left();
   encoder.pair_format = [tokenizer] { return pair_format_of(tokenizer); };
   return encoder;
 }

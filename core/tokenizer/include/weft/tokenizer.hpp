@@ -47,7 +47,10 @@ class Tokenizer {
   // The ids that tokenizer_config.json, special_tokens_map.json or the files of the tokenizer give a role.
   enum class Role { kBegin, kEnd, kUnknown, kSeparator, kPadding, kClass, kMask };
   std::optional<int64_t> id_of(Role role) const;
-  bool pads_left() const;      // "padding_side" of tokenizer_config.json
+  // "padding_side" and "truncation_side" of tokenizer_config.json: on which side of a text padding stands,
+  // and from which one a text that is too long is truncated.
+  bool pads_left() const;
+  bool truncates_left() const;
   std::string name() const;    // the path of the file that was opened, for messages
   std::string digest() const;  // SHA-256 of everything that changes ids, in hexadecimal
   // Returns a chat template by its name: "default" is chat_template.jinja or the "chat_template" of

@@ -47,7 +47,8 @@ struct QuestionOptions {
 // with the context and overlap, until one ends with it. A sample has ids and an attention mask (T), token
 // types (T) if the model reads them, "start_positions" and "end_positions" (): the first and last token of
 // the first answer, or twice the position of the first token if the window does not have all of it. Padding
-// is on the side that tokenizer_config.json says.
+// is on the side that tokenizer_config.json says. With "truncation_side": "left" there, the first window ends
+// with the context and the last one begins with it, and questions keep their last tokens.
 //
 // Throws NOT_FOUND for a path without files; INVALID_ARGUMENT naming the file, and the line or the question,
 // for what is not as above, an answer that is not where it should be, two questions with one id, a sequence

@@ -55,6 +55,7 @@ class TokenStackModel : public StackModel, public TokenModel {
  public:
   std::vector<Vocabulary> vocabularies() const override;
   int64_t max_sequence_length() const override { return tokens_.positions; }
+  bool reads_positions() const override { return tokens_.position_ids; }
   bool separates_documents() const override { return tokens_.packs; }
   bool positions_mark_documents() const override {
     return tokens_.packs && tokens_.position_ids && tokens_.positions_mark_documents;

@@ -25,6 +25,8 @@ class TokenModel {
   virtual bool continues_text() const { return true; }
   // Returns the largest number of tokens in a sequence, or 0 if there is no limit.
   virtual int64_t max_sequence_length() const { return 0; }
+  // Returns whether position_ids are an input.
+  virtual bool reads_positions() const { return false; }
   // Returns TokenOptions::packs, and whether positions that begin again mark documents too.
   virtual bool separates_documents() const { return false; }
   virtual bool positions_mark_documents() const { return false; }
