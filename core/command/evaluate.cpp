@@ -9,16 +9,15 @@
 #include "base/text.hpp"
 #include "booster/host_options.hpp"
 #include "comm/agreement.hpp"
-#include "command/answer_scores.hpp"
-#include "command/answer_search.hpp"
 #include "command/arguments.hpp"
 #include "command/command.hpp"
 #include "command/device_choice.hpp"
 #include "command/document_losses.hpp"
 #include "command/evaluation_sets.hpp"
-#include "command/gathered_outputs.hpp"
 #include "command/job_files.hpp"
-#include "command/word_errors.hpp"
+#include "evaluation/answer_measures.hpp"
+#include "evaluation/gathered_outputs.hpp"
+#include "evaluation/set_evaluation.hpp"
 #include "files/format.hpp"
 #include "loader/fingerprint.hpp"
 #include "opening/model_files.hpp"
@@ -73,25 +72,11 @@ Opened open_job(Model model, const BoosterOptions& options, const World& world, 
   return {std::move(booster), std::move(job), std::move(dataset)};
 }
 
-double word_error_rate(const Settings& arguments, Opened& opened) {
-  const std::optional<Tokenizer>& tokenizer = opened.job.model.shared().tokenizer;
-  if (!tokenizer)
-    fail(WEFT_INVALID_ARGUMENT,
-         "--word-error-rate compares texts, and there is no tokenizer in the folder of the model: give "
-         "--tokenizer");
-  const GenerationOptions options = GenerationOptions::load(arguments.text("model"), /*greedy=*/true);
-  const WordErrors errors =
-      count_word_errors(opened.job, *opened.dataset, *tokenizer, options, arguments.integer("batch_size"));
-  if (errors.words == 0)
-    fail(WEFT_INVALID_ARGUMENT, "{}: the transcripts have no words", opened.dataset->name());
-  return errors.rate();
-}
-
 // Returns what was measured, as --json and --metrics have it.
-json result_of(const Evaluation& total, const Job& job, int64_t samples) {
-  json result = {{"labels", total.labels()}, {"samples", samples}};
-  for (const auto& [key, value] : evaluation_values(total, job)) result[key] = value ? json(*value) : json();
-  result["loss"] = total.loss();
+json result_of(const SetResult& found, int64_t samples) {
+  json result = {{"labels", found.total.labels()}, {"samples", samples}};
+  for (const auto& [key, value] : found.values) result[key] = value ? json(*value) : json();
+  result["loss"] = found.total.loss();
   return result;
 }
 
@@ -198,52 +183,28 @@ std::string predictions_text(const std::vector<data::Question>& questions,
   return text + "\n}\n";
 }
 
-// Adds how well the answers match the right ones, in place of how well ids do.
-void add_scores(const std::vector<data::Question>& questions, const std::vector<std::string>& answers,
-                json& result) {
-  AnswerScore sum;
-  for (size_t i = 0; i < questions.size(); ++i) {
-    std::vector<std::string> right;
-    for (const data::Answer& answer : questions[i].answers) right.push_back(answer.text);
-    const AnswerScore score = score_answer(answers[i], right);
-    sum.exact_match += score.exact_match;
-    sum.f1 += score.f1;
-  }
-  const auto count = static_cast<double>(questions.size());
-  result["exact_match"] = sum.exact_match / count;
-  result["f1"] = sum.f1 / count;
-  result["questions"] = questions.size();
-}
-
-// Measures the loss of windows and the answers to questions.
-void evaluate_questions(const Settings& arguments, const std::string& device, Model model,
-                        const World& world) {
-  BoosterOptions options = booster_options_for_outputs(arguments, strategy_without_flag(world));
-  options.device = device;
-  const int64_t most_tokens = arguments.integer("max_answer_tokens");
-  std::shared_ptr<data::QuestionSamples> samples;
+// Measures data, of questions also the answers, and prints what was found.
+void evaluate_data(const Settings& arguments, const BoosterOptions& options, Model model,
+                   const World& world) {
   Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
-    return samples = data_of(arguments, opened_model, world, options.seed, data::Part::kHeldOut).questions();
+    return with_text_bytes(
+        opened_model, data_of(arguments, opened_model, world, options.seed, data::Part::kHeldOut).labelled());
   });
   const ResultFile metrics(arguments, "metrics", world);
   const ResultFile predictions(arguments, "predictions", world);
-  data::Loader loader = sequential_loader(arguments, "data", opened, 8);
-  AnswerSearch search(*samples, most_tokens);
-  Evaluation total;
-  for (const Batch& batch : loader) {
-    auto [own, evaluation] = opened.job.forward_and_evaluate(batch);
-    const State outputs = gather_outputs(std::move(own), batch, opened.job.model.shared().bindings());
-    if (world.is_master()) search.add(outputs.at("start_logits"), outputs.at("end_logits"));
-    total += evaluation;
-  }
-  json result = result_of(total, opened.job, samples->size());
-  std::vector<std::string> answers;
-  if (world.is_master()) {
-    answers = search.texts();
-    add_scores(samples->questions(), answers, result);
-  }
+  EvaluationSet set = {"", sequential_loader(arguments, "data", opened, 8)};
+  set.measures = measures_of(arguments, opened.job.model, set.data);
+  for (const std::shared_ptr<SetMeasures>& measures : set.measures) measures->check(opened.job);
+  const SetResult found = *evaluate_set(opened.job, set, 0, [] { return false; });
+  if (!(found.total.labels() > 0))
+    fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
+         opened.dataset->name());
+  const auto* const answers = dynamic_cast<const AnswerMeasures*>(
+      questions_of(set.data) != nullptr ? set.measures.front().get() : nullptr);
+  json result = result_of(found, opened.dataset->size());
+  if (answers != nullptr) result["questions"] = answers->questions().size();
   report(result, arguments, opened, metrics);
-  predictions.write([&] { return predictions_text(samples->questions(), answers); });
+  predictions.write([&] { return predictions_text(answers->questions(), answers->answers()); });
 }
 
 // Throws on every rank if a file that is written is read, or is another one of them. Collective.
@@ -270,24 +231,11 @@ int evaluate(const Settings& arguments) {
     return 0;
   }
   Model model = open_trained(arguments, options, world);
-  if (data_of(arguments, model, world).has_questions()) {
-    evaluate_questions(arguments, options.device, std::move(model), world);
-    return 0;
-  }
-  Opened opened = open_job(std::move(model), options, world, [&](const Model& opened_model) {
-    return with_text_bytes(
-        opened_model, data_of(arguments, opened_model, world, options.seed, data::Part::kHeldOut).labelled());
-  });
-  const ResultFile metrics(arguments, "metrics", world);
-  data::Loader loader = sequential_loader(arguments, "data", opened, 8);
-  Evaluation total;
-  for (const Batch& batch : loader) total += opened.job.evaluate(batch);
-  if (!(total.labels() > 0))
-    fail(WEFT_INVALID_ARGUMENT, "{}: no label counts (all are -100): the mean over none is undefined",
-         opened.dataset->name());
-  json result = result_of(total, opened.job, opened.dataset->size());
-  if (arguments.flag("word_error_rate")) result["word_error_rate"] = word_error_rate(arguments, opened);
-  report(result, arguments, opened, metrics);
+  const bool has_questions = data_of(arguments, model, world).has_questions();
+  BoosterOptions used = options;
+  if (has_questions) used = booster_options_for_outputs(arguments, strategy_without_flag(world));
+  used.device = options.device;
+  evaluate_data(arguments, used, std::move(model), world);
   return 0;
 }
 

@@ -18,6 +18,16 @@ class LiveSwitch : public testing::Test {
     return Booster({.strategy = strategy, .options = options}, world);
   }
 
+  // Returns this rank's averaged weights.
+  static std::vector<at::Tensor> average_of(Job& job) {
+    std::vector<at::Tensor> values;
+    job.swap_average();
+    for (const at::Tensor& weight : job.model.module().parameters())
+      values.push_back(weight.detach().clone());
+    job.swap_average();
+    return values;
+  }
+
   TemporaryFolder folder_;
   JobOptions options_ = [this] {
     JobOptions options;
@@ -43,6 +53,53 @@ TEST_F(LiveSwitch, KeepsDropoutScheduleAndDataPosition) {
   });
 }
 
+// SGD, because Adam turns the rounding of gradients that are zero into whole steps.
+TEST_F(LiveSwitch, AnAverageMovesWithTheWeights) {
+  options_.model = folder_.file("config.json", config_json());
+  options_.optimizer = "sgd";
+  options_.hyper = {{"lr", 0.1}};
+  on_ranks({2}, [&](World& world) {
+    // Returns the averaged weights by their names.
+    const auto averages = [&](Job& job, const std::string& strategy, const std::string& name) {
+      const std::string folder = folder_.path() + "/" + name;
+      under(world, strategy).save_training(job, folder);
+      return read_safetensors(folder + "/ema/model.safetensors");
+    };
+    Job whole = make(world, "torch_ddp");
+    whole.average_weights(0.75);
+    train(whole, 8);
+    const RawTensors expected = averages(whole, "torch_ddp", "whole");
+    Job job = make(world, "torch_ddp");
+    job.average_weights(0.75);
+    train(job, 2);
+    RawTensors before = averages(job, "torch_ddp", "0");
+    int moves = 0;
+    for (const auto& [strategy, options] : std::vector<std::pair<std::string, std::string>>{
+             {"slices", "{}"}, {"hybrid_parallel", R"({"tp_size": 2})"}, {"torch_ddp", "{}"}}) {
+      Booster next = under(world, strategy, options);
+      next.take_over(job);
+      const RawTensors moved = averages(job, strategy, std::to_string(++moves));
+      ASSERT_EQ(moved.size(), before.size());
+      for (const auto& [name, tensor] : moved) EXPECT_TRUE(tensor.bytes == before.at(name).bytes) << name;
+      train(job, 2);
+      before = averages(job, strategy, std::to_string(moves) + "more");
+      EXPECT_TRUE(before.begin()->second.bytes != moved.begin()->second.bytes);
+    }
+    ASSERT_EQ(before.size(), expected.size());
+    const RawTensors weights = read_safetensors(folder_.path() + "/whole/model.safetensors");
+    double farthest = 0;
+    for (const auto& [name, tensor] : before) {
+      const auto values = [](const RawTensor& of) {
+        return at::from_blob(const_cast<char*>(of.bytes.data()),
+                             {static_cast<int64_t>(of.bytes.size() / sizeof(float))}, at::kFloat);
+      };
+      EXPECT_TRUE(at::allclose(values(tensor), values(expected.at(name)), 0, 1e-6)) << name;
+      farthest = std::max(farthest, (values(tensor) - values(weights.at(name))).abs().max().item<double>());
+    }
+    EXPECT_GT(farthest, 1e-4) << "the average is not the weights";
+  });
+}
+
 TEST_F(LiveSwitch, AnUntrainedJobAndOneWithoutOptimizerMoveToo) {
   options_.optimizer = options_.data = "";
   on_ranks({2}, [&](World& world) {
@@ -60,8 +117,10 @@ TEST_F(LiveSwitch, AStrategyThatCannotBeMadeLeavesTheJobAsItWas) {
     for (const char* strategy : {"torch_ddp", "hybrid_parallel"}) {
       options_.strategy_options = strategy == std::string("hybrid_parallel") ? R"({"tp_size": 2})" : "{}";
       Job whole = make(world, strategy);
+      whole.average_weights(0.5);
       const std::vector<double> expected = train(whole, 4);
       Job job = make(world, strategy);
+      job.average_weights(0.5);
       train(job, 2);
       Booster unknown = under(world, "slizes");
       Booster precise({.strategy = "slices", .precision = "fp64"}, world);
@@ -74,6 +133,9 @@ TEST_F(LiveSwitch, AStrategyThatCannotBeMadeLeavesTheJobAsItWas) {
       }
       const std::vector<double> losses = train(job, 2);
       for (size_t i = 0; i < losses.size(); ++i) EXPECT_EQ(losses[i], expected[i + 2]);
+      const std::vector<at::Tensor> average = average_of(job), unmoved = average_of(whole);
+      ASSERT_EQ(average.size(), unmoved.size());
+      for (size_t i = 0; i < average.size(); ++i) EXPECT_TRUE(average[i].equal(unmoved[i])) << i;
     }
   });
 }

@@ -204,6 +204,60 @@ TEST_F(QuestionCommand, MeasuresTheSameOnRanksAndUnderEveryStrategy) {
                       1, {"parallel_output is true"}));
 }
 
+TEST_F(QuestionCommand, EvaluationInTrainingHasTheAnswersOfTheVerb) {
+  copy_model_with_answers();
+  const Words answers = {"--max-answer-tokens", "2"};
+  for (const Words& layout : {Words{"--strategy", "none"}, Words{"-n", "2", "--strategy", "torch_fsdp"},
+                              Words{"-n", "4", "-o", "tp_size=2", "-o", "pp_size=2"},
+                              Words{"-n", "2", "--strategy", "hybrid_parallel", "-o", "sp_size=2", "-o",
+                                    "enable_sequence_parallelism=true"}}) {
+    expect_success(with_windows({"train",
+                                 "--model",
+                                 in("out"),
+                                 "--lr",
+                                 "0.01",
+                                 "--batch-size",
+                                 "16",
+                                 "--steps",
+                                 "4",
+                                 "--evaluate-every",
+                                 "2",
+                                 "--evaluation-data",
+                                 in("squad.json"),
+                                 "--keep-best",
+                                 "exact_match",
+                                 "--save-every",
+                                 "2",
+                                 "--output",
+                                 in("more"),
+                                 "--metrics",
+                                 in("m")}) +
+                   answers + layout);
+    const std::vector<json> lines = read_metrics(in("m"));
+    ASSERT_EQ(lines.size(), 4u);
+    double best = -1;
+    for (const int step : {2, 4}) {
+      const json& found = lines[static_cast<size_t>(step - 1)].at("evaluation");
+      const std::string folder = step == 4 ? "more" : "more/step-2";
+      const json verb = json::parse(
+          expect_success(with_windows({"evaluate", "--model", in(folder), "--json", "--batch-size", "16"}) +
+                         answers + layout)
+              .out);
+      for (const char* same : {"exact_match", "f1", "loss"})
+        EXPECT_EQ(found.at(same), verb.at(same)) << same << " " << testing::PrintToString(layout);
+      EXPECT_GT(found.at("exact_match"), 0.1);
+      EXPECT_EQ(found.contains("questions"), false);
+      best = std::max(best, found.at("exact_match").get<double>());
+    }
+    const std::string kept = fs::read_symlink(in("more/best")).string();
+    EXPECT_EQ(lines[kept == "step-2" ? 1 : 3].at("evaluation").at("exact_match"), best);
+    fs::remove_all(in("more"));
+    fs::remove(in("m"));
+  }
+  EXPECT_TRUE(refuses(train({"--steps", "1", "--max-answer-tokens", "3"}), 1,
+                      {"--max-answer-tokens", "--evaluate-every"}));
+}
+
 // Without questions that have no answer, every question gets one.
 TEST_F(QuestionCommand, AnswersEveryQuestionOfDataWhereAllHaveAnswers) {
   copy_model_with_answers();

@@ -85,6 +85,46 @@ TEST_F(SoundCommand, LearnsTranscriptsAndWritesThem) {
   EXPECT_EQ(expect_success(generate + Words{in("other.wav")}).out, "high\n");
 }
 
+TEST_F(SoundCommand, EvaluationInTrainingHasTheWordErrorsOfTheVerb) {
+  const Words measured = {"--evaluate-every", "10",   "--evaluation-data", in("sounds"), "--word-error-rate",
+                          "--metrics",        in("m")};
+  for (const Words& layout : {Words{"--strategy", "none"}, Words{"-n", "2", "--strategy", "torch_fsdp"},
+                              Words{"-n", "2", "--strategy", "hybrid_parallel", "-o", "tp_size=2", "-o",
+                                    "parallel_output=false"}}) {
+    expect_success(train(
+        Words{"--batch-size", "4", "--steps", "30", "--save-every", "10", "--keep-best", "word_error_rate"} +
+        measured + layout));
+    const std::vector<nlohmann::json> lines = read_metrics(in("m"));
+    ASSERT_EQ(lines.size(), 30u);
+    double best = 2;
+    for (const size_t step : {10, 20, 30}) {
+      const nlohmann::json& found = lines[step - 1].at("evaluation");
+      const std::string folder = step == 30 ? in("out") : in("out/step-") + std::to_string(step);
+      const auto verb = nlohmann::json::parse(
+          expect_success(Words{"evaluate", "--model", folder, "--data", in("sounds"), "--json",
+                               "--batch-size", "4", "--precision", "fp32", "--word-error-rate"} +
+                         layout)
+              .out);
+      for (const char* same : {"word_error_rate", "loss"})
+        EXPECT_EQ(found.at(same), verb.at(same)) << step << " " << testing::PrintToString(layout);
+      best = std::min(best, found.at("word_error_rate").get<double>());
+    }
+    EXPECT_LT(best, lines[9].at("evaluation").at("word_error_rate")) << "it learns";
+    const std::string kept = std::filesystem::read_symlink(in("out/best")).string();
+    EXPECT_EQ(lines[std::stoul(kept.substr(5)) - 1].at("evaluation").at("word_error_rate"), best);
+    std::filesystem::remove_all(in("out"));
+    std::filesystem::remove(in("m"));
+  }
+  // Nothing is trained where nothing can be generated.
+  EXPECT_TRUE(refuses(train(Words{"--batch-size", "4", "--steps", "30", "-n", "2", "--strategy",
+                                  "hybrid_parallel", "-o", "tp_size=2", "-o", "parallel_output=true"} +
+                            measured),
+                      1, {"parallel_output"}));
+  EXPECT_FALSE(std::filesystem::exists(in("m")) && !read_metrics(in("m")).empty());
+  EXPECT_TRUE(
+      refuses(train({"--steps", "1", "--word-error-rate"}), 1, {"--word-error-rate", "--evaluate-every"}));
+}
+
 TEST_F(SoundCommand, ReadsTheSameOnRanksAndWithoutWorkers) {
   const auto losses = [&](const Words& more) {
     expect_success(train(Words{"--steps", "6", "--batch-size", "2", "--metrics", in("m")} + more));

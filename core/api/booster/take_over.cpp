@@ -2,6 +2,7 @@
 #include "base/error_sink.hpp"
 #include "base/text.hpp"
 #include "booster/booster_state.hpp"
+#include "checkpoint/average_files.hpp"
 #include "checkpoint/optimizer_files.hpp"
 #include "checkpoint/shard_pieces.hpp"
 #include "comm/agreement.hpp"
@@ -91,13 +92,21 @@ void move_kept(const Communicator& ranks, const std::vector<Kept>& before, const
   fill(ranks, checkpoint::gather_holders(ranks, held), held, kept_pieces(after, checkpoint::add_wanted));
 }
 
-// Returns the tensors that are no values of parameters: states of the optimizer.
+// Returns the tensors that are neither values of parameters nor averages: states of the optimizer.
 std::vector<checkpoint::Entry> states_in(const std::vector<checkpoint::TensorHolders>& holders,
                                          const Bindings& bindings) {
   std::vector<checkpoint::Entry> entries;
   for (const checkpoint::TensorHolders& known : holders)
-    if (bindings.find_param(known.tensor.name) == nullptr) entries.push_back(known.tensor);
+    if (bindings.find_param(known.tensor.name) == nullptr && !checkpoint::is_average(known.tensor.name))
+      entries.push_back(known.tensor);
   return entries;
+}
+
+// Makes averages of the weights under `after`, which are to be filled.
+void move_average(Job& job, Bindings& after, checkpoint::Pieces& wanted) {
+  if (!job.average) return;
+  job.average = std::make_shared<WeightAverage>(after, job.average->decay());
+  checkpoint::want_averages(*job.average, wanted);
 }
 
 // Gives the optimizer to `after` with its states.
@@ -131,11 +140,6 @@ void give_back(Bindings& bindings, const std::vector<at::Tensor>& storage, std::
 void require_movable(const Job& job) {
   if (job.model.shared().training == nullptr)
     fail(WEFT_FAILED_PRECONDITION, "take_over: {} is not boosted; use boost", job.model.architecture());
-  if (job.average)
-    fail(
-        WEFT_UNIMPLEMENTED,
-        "take_over: the job averages its weights, and the average cannot move to another strategy in memory; "
-        "save the job and load it under the other strategy");
 }
 
 }  // namespace
@@ -161,14 +165,14 @@ void Booster::take_over(Job& job) {
     snapshot = checkpoint::take_snapshot(job.optimizer, ranks);
     append(held, std::move(snapshot->pieces));
   }
+  if (job.average) checkpoint::add_averages(*job.average, held);
   const std::vector<checkpoint::TensorHolders> all_holders = checkpoint::gather_holders(ranks, held);
   std::optional<checkpoint::SavedOptimizer> states;
   if (job.optimizer)
     states.emplace(snapshot->description, states_in(all_holders, before), job.optimizer, "take_over");
 
   const Job job_before = job;
-  std::optional<optim::Optimizer::Shared> optimizer_before;
-  if (job.optimizer) optimizer_before = job.optimizer.shared();
+  const auto optimizer_before = job.optimizer ? std::optional(job.optimizer.shared()) : std::nullopt;
   const std::vector<at::Tensor> storage = before.unbind();
   std::shared_ptr<Training> training_after;
   try {
@@ -182,6 +186,7 @@ void Booster::take_over(Job& job) {
     const std::vector<Shard> shards = after.publish(WEFT_REASON_TAKE_OVER, &kept_after);
     checkpoint::Pieces wanted = master_pieces(shards, checkpoint::add_wanted);
     if (states) append(wanted, states->wanted_states(shards));
+    move_average(job, after, wanted);
     fill(ranks, all_holders, held, wanted);
     if (before.strategy_name() == after.strategy_name()) move_kept(ranks, kept_before, kept_after);
     after.values_written(WEFT_REASON_TAKE_OVER, shards);

@@ -27,6 +27,11 @@ void add_averages(WeightAverage& average, Pieces& pieces) {
     add_held(range.shard, entry_of(range), range.shard.param->index, range.average, pieces);
 }
 
+void want_averages(WeightAverage& average, Pieces& pieces) {
+  for (const WeightAverage::Range& range : average.ranges())
+    add_wanted(range.shard, entry_of(range), range.shard.param->index, range.average, pieces);
+}
+
 bool read_averages(const PartsReader& parts, const std::string& path, WeightAverage& average) {
   if (std::none_of(parts.entries().begin(), parts.entries().end(),
                    [](const Entry& entry) { return is_average(entry.name); }))

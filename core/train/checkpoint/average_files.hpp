@@ -10,8 +10,9 @@ namespace weft::checkpoint {
 
 // Whether an entry of a training state is a part of averaged weights, "average/PARAMETER".
 bool is_average(const std::string& name);
-// Appends the averages, for a training state.
+// Append the averages: those that a rank holds, and those that are to be filled.
 void add_averages(WeightAverage& average, Pieces& pieces);
+void want_averages(WeightAverage& average, Pieces& pieces);
 // Fills the averages from a training state. Throws DATA_LOSS unless it has all of them; returns false if it
 // has none.
 bool read_averages(const PartsReader& parts, const std::string& path, WeightAverage& average);

@@ -9,7 +9,7 @@
 
 #include "questions/question_samples.hpp"
 
-namespace weft::command {
+namespace weft {
 
 // Searches the windows of each question for the answer: the tokens of the context with the largest sum of the
 // logits of their begin and their end. If the data has questions without an answer, a question has none where
@@ -21,6 +21,8 @@ class AnswerSearch {
 
   // Adds the logits (samples, T) of the next samples.
   void add(const at::Tensor& starts, const at::Tensor& ends);
+  // Returns how many questions have windows among them.
+  size_t begun() const;
   // Returns the text of the answer to each question, empty if it has none.
   std::vector<std::string> texts() const;
 
@@ -39,4 +41,4 @@ class AnswerSearch {
   std::vector<Found> found_;  // of each question
 };
 
-}  // namespace weft::command
+}  // namespace weft

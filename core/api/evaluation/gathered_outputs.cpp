@@ -1,4 +1,4 @@
-#include "command/gathered_outputs.hpp"
+#include "evaluation/gathered_outputs.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -13,7 +13,7 @@
 #include "mesh/mesh.hpp"
 #include "weft/torch/dtypes.hpp"
 
-namespace weft::command {
+namespace weft {
 
 using nlohmann::json;
 
@@ -35,6 +35,7 @@ at::Tensor gather_rows(const at::Tensor& mine, bool empty, const World& world) {
   const at::Tensor gathered = at::empty(shape, mine.options());
   all.all_gather(gathered, padded, true).wait();
   std::vector<at::Tensor> parts;
+  parts.reserve(rows.size());
   for (int rank = 0; rank < world.size(); ++rank)
     parts.push_back(gathered.narrow(0, rank * most, rows[static_cast<size_t>(rank)]));
   return at::cat(parts);
@@ -72,4 +73,4 @@ State gather_outputs(State outputs, const Batch& batch, Bindings& bindings) {
   return gathered;
 }
 
-}  // namespace weft::command
+}  // namespace weft

@@ -1,4 +1,4 @@
-#include "command/answer_scores.hpp"
+#include "evaluation/answer_scores.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include "tokenizer/unicode.hpp"
 #include "tokenizer/utf8.hpp"
 
-namespace weft::command {
+namespace weft {
 
 namespace {
 
@@ -92,4 +92,4 @@ AnswerScore score_answer(std::string_view found, const std::vector<std::string>&
   return best;
 }
 
-}  // namespace weft::command
+}  // namespace weft

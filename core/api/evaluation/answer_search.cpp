@@ -1,10 +1,10 @@
-#include "command/answer_search.hpp"
+#include "evaluation/answer_search.hpp"
 
 #include <algorithm>
 
 #include "device/tensors.hpp"
 
-namespace weft::command {
+namespace weft {
 
 AnswerSearch::AnswerSearch(const data::QuestionSamples& samples, int64_t most_tokens)
     : samples_(samples), most_tokens_(most_tokens), found_(samples.questions().size()) {}
@@ -36,6 +36,11 @@ void AnswerSearch::search(const data::QuestionSamples::Window& window, const dou
     }
 }
 
+size_t AnswerSearch::begun() const {
+  return static_cast<size_t>(
+      std::count_if(found_.begin(), found_.end(), [](const Found& found) { return !found.is_new; }));
+}
+
 std::vector<std::string> AnswerSearch::texts() const {
   std::vector<std::string> texts;
   for (size_t i = 0; i < found_.size(); ++i) {
@@ -46,4 +51,4 @@ std::vector<std::string> AnswerSearch::texts() const {
   return texts;
 }
 
-}  // namespace weft::command
+}  // namespace weft

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft::command {
+namespace weft {
 
 // Returns a text, which is UTF-8, as answers are compared: in lower case, without ASCII punctuation and the
 // words a, an and the, and with one space between words.
@@ -20,4 +20,4 @@ struct AnswerScore {
 // Scores an answer. Without right answers an empty one is right.
 AnswerScore score_answer(std::string_view found, const std::vector<std::string>& right);
 
-}  // namespace weft::command
+}  // namespace weft
