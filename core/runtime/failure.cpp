@@ -3,11 +3,11 @@
 #include <sys/resource.h>
 
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
+#include "base/bytes.hpp"
 #include "base/error_sink.hpp"
+#include "base/host_memory.hpp"
 #include "base/rank_failure.hpp"
 #include "base/text.hpp"
 #include "device/counting_allocator.hpp"
@@ -16,25 +16,6 @@
 
 namespace weft {
 namespace {
-
-std::string bytes_text(int64_t bytes) {
-  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto amount = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
-  return unit == 0 ? fmt::format("{} bytes", bytes)
-                   : fmt::format("{:.1f} {} ({} bytes)", amount, kUnits[unit], bytes);
-}
-
-// The value of /proc/meminfo, in bytes.
-std::optional<int64_t> memory_fact(const std::string& name) {
-  std::ifstream file("/proc/meminfo");
-  for (std::string word; file >> word;) {
-    int64_t kib = 0;
-    if (word == name && file >> kib) return kib * 1024;
-  }
-  return std::nullopt;
-}
 
 // libtorch's allocator: "... you tried to allocate 4096 bytes."
 std::optional<int64_t> bytes_asked(std::string_view text) {
@@ -67,17 +48,18 @@ std::string out_of_memory(std::string_view text) {
   const std::string activity = current_activity();
   std::string told = fmt::format("out of memory{}{}: ", activity.empty() ? "" : " ", activity);
   if (const auto asked = bytes_asked(text))
-    told += fmt::format("there is no room for another {}", bytes_text(*asked));
+    told += fmt::format("there is no room for another {}", format_bytes(*asked));
   else
     told += "an allocation failed";
   if (allocated_bytes() > 0)
-    told += fmt::format(" beside this rank's tensors of {}", bytes_text(allocated_bytes()));
-  const auto left = memory_fact("MemAvailable:"), all = memory_fact("MemTotal:");
-  if (left && all) told += fmt::format("; this host has {} left of {}", bytes_text(*left), bytes_text(*all));
+    told += fmt::format(" beside this rank's tensors of {}", format_bytes(allocated_bytes()));
+  const auto left = host_memory("MemAvailable"), all = host_memory("MemTotal");
+  if (left && all)
+    told += fmt::format("; this host has {} left of {}", format_bytes(*left), format_bytes(*all));
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     told += fmt::format(", and `ulimit -v` allows a process {}",
-                        bytes_text(static_cast<int64_t>(limit.rlim_cur)));
+                        format_bytes(static_cast<int64_t>(limit.rlim_cur)));
   return told + kLessMemory;
 }
 

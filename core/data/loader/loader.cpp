@@ -171,6 +171,12 @@ Loader Loader::for_rank(int64_t rank, int64_t ranks) const {
   if (own.shuffle) own.sampler = nullptr;  // it was created from the seed
   return Loader(shared().dataset, own);
 }
+Loader Loader::with_batch_size(int64_t batch_size) const {
+  LoaderOptions own = options();
+  own.batch_size = batch_size;
+  if (own.shuffle) own.sampler = nullptr;  // it was created from the seed, and for batches of this size
+  return Loader(shared().dataset, own);
+}
 const Dataset& Loader::dataset() const {
   return *shared().dataset;
 }

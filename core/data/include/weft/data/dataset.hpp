@@ -104,6 +104,9 @@ class Loader {
   // Returns a loader of the same batches for another rank, at the first batch; returns this loader if it is
   // already that rank's.
   Loader for_rank(int64_t rank, int64_t ranks) const;
+  // Returns a loader of batches of another size, at the first batch. Throws INVALID_ARGUMENT as the
+  // constructor does.
+  Loader with_batch_size(int64_t batch_size) const;
 
   // Loads the next batch. Returns false once at the end of each epoch; the next call begins the next epoch.
   bool next(Batch& batch);
