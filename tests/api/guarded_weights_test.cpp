@@ -90,6 +90,29 @@ TEST_F(NonFinite, AGradientIsNamedWhereTheForwardIsFinite) {
   });
 }
 
+TEST_F(NonFinite, LookingForItChangesNoMaskOfLaterSteps) {
+  TinyModel model;
+  model.dropout = 0.3;
+  options_.model = folder_.file("dropout.json", config_json(model));
+  for (const int64_t accumulate : {1, 2}) {
+    options_.accumulate = accumulate;
+    on_ranks({1, 2}, [&](World& world) {
+      const auto losses = [&](bool looks) {
+        Job job = make_job(world, options_);
+        job.guards_updates = true;
+        std::vector<double> found;
+        Batch batch;
+        while (found.size() < 4 && job.data.next(batch)) {
+          found.push_back(job.train_step(batch).loss);
+          if (looks) EXPECT_EQ(job.find_nonfinite(batch), "");
+        }
+        return found;
+      };
+      EXPECT_EQ(losses(true), losses(false));
+    });
+  }
+}
+
 class AveragedWeights : public TrainerTest {
  protected:
   static constexpr double kDecay = 0.75;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "command/command.hpp"
+#include "support/png.hpp"
 
 namespace weft::test {
 namespace {
@@ -12,45 +13,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kSide = 8, kImages = 24;
-
-uint32_t crc_of(const std::string& bytes) {
-  uint32_t crc = ~uint32_t{0};
-  for (const char byte : bytes) {
-    crc ^= static_cast<unsigned char>(byte);
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1)));
-  }
-  return ~crc;
-}
-std::string big_endian(uint32_t value) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(value >> shift));
-  return bytes;
-}
-std::string chunk(const std::string& kind, const std::string& data) {
-  return big_endian(static_cast<uint32_t>(data.size())) + kind + data + big_endian(crc_of(kind + data));
-}
-// Returns a grey PNG file of kSide x kSide pixels, not compressed.
-std::string png(const std::vector<uint8_t>& pixels) {
-  std::string rows;
-  for (size_t i = 0; i < pixels.size(); ++i) {
-    if (i % kSide == 0) rows.push_back('\0');
-    rows.push_back(static_cast<char>(pixels[i]));
-  }
-  uint32_t a = 1, b = 0;
-  for (const char byte : rows) {
-    a = (a + static_cast<unsigned char>(byte)) % 65521;
-    b = (b + a) % 65521;
-  }
-  const auto size = static_cast<uint16_t>(rows.size());
-  std::string block = {'\x78', '\x01', '\x01'};
-  for (const uint16_t value : {size, static_cast<uint16_t>(~size)}) {
-    block.push_back(static_cast<char>(value & 255));
-    block.push_back(static_cast<char>(value >> 8));
-  }
-  const std::string header = big_endian(kSide) + big_endian(kSide) + std::string("\x08\0\0\0\0", 5);
-  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", block + rows + big_endian(b << 16 | a)) +
-         chunk("IEND", "");
-}
 
 class ImageChangesOfATraining : public CommandTest {
  protected:
@@ -66,7 +28,8 @@ class ImageChangesOfATraining : public CommandTest {
       }
       labels.push_back(i % 3);
       fs::create_directories(in("images/" + std::to_string(i % 3)));
-      folder_.file("images/" + std::to_string(i % 3) + "/" + std::to_string(100 + i) + ".png", png(pixels));
+      folder_.file("images/" + std::to_string(i % 3) + "/" + std::to_string(100 + i) + ".png",
+                   png(pixels, kSide));
     }
     folder_.file("tensors.safetensors",
                  safetensors_bytes({{"pixel_values", float_tensor({kImages, 1, kSide, kSide}, values)},
@@ -176,6 +139,21 @@ TEST_F(ImageChangesOfATraining, LeaveOutTheSameBranchesOnRanksThatShareSamples) 
   };
   expect_near(losses("images", hybrid("tp_size=2")), alone);
   expect_near(losses("images", hybrid("tp_size=2") + Words{"--recompute", "all"}), alone);
+  EXPECT_EQ(losses("images", {"--drop-path", "0"}), plain);
+  write_model("");
+  EXPECT_EQ(losses("images", {"--drop-path", "0.6", "--output", in("out")}), alone);
+  EXPECT_EQ(nlohmann::json::parse(read_bytes(in("out/config.json"))).at("drop_path_rate"), 0.6);
+}
+
+TEST_F(ImageChangesOfATraining, RefuseADropPathThatLeavesOutNothing) {
+  EXPECT_TRUE(refuses(train({"--drop-path", "0.1", "-n", "2"}), 1, {"--drop-path 0.1", "GPT2LMHeadModel"}));
+  EXPECT_TRUE(refuses(train({"--drop-path", "0"}), 1, {"--drop-path 0", "GPT2LMHeadModel"}));
+  EXPECT_TRUE(refuses(training("images", {"--drop-path", "1"}), 1, {"drop_path_rate"}));
+  EXPECT_TRUE(refuses(training("images", {"--drop-path", "-0.1"}), 1, {"--drop-path"}));
+  std::string one = read_bytes(vit_);
+  one.replace(one.find("\"num_hidden_layers\": 3"), 22, "\"num_hidden_layers\": 1");
+  vit_ = folder_.file("vit.json", one);
+  EXPECT_TRUE(refuses(training("images", {"--drop-path", "0.1"}), 1, {"ViTForImageClassification"}));
 }
 
 }  // namespace

@@ -238,8 +238,10 @@ Evaluation Job::evaluate(const Batch& batch) {
 
 std::string Job::find_nonfinite(const Batch& batch) {
   Training& training = training_of(model);
-  const EvaluationMode mode(training.bindings().model());
-  const auto [unit, tensor] = training.find_nonfinite(micro_batches_of(batch, 1, training.bindings()));
+  std::optional<EvaluationMode> mode;
+  if (!training.keeps_random_state()) mode.emplace(training.bindings().model());
+  const auto [unit, tensor] =
+      training.find_nonfinite(micro_batches_of(batch, mode ? 1 : accumulate, training.bindings()));
   return unit.empty() ? "" : fmt::format("tensor {} of unit {}", tensor, unit);
 }
 

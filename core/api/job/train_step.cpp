@@ -31,6 +31,12 @@ double num_tokens(const Bindings& bindings, const Batch& batch) {
   return static_cast<double>(lengths.empty() ? batch.samples() : lengths[0].rows * lengths[0].positions);
 }
 
+// Notes the loss scale and the learning rate of the step that runs.
+void note_settings(Job& job, const Bindings& bindings, StepResult& result) {
+  if (job.optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
+  if (!job.optimizer.groups().empty()) result.lr = job.optimizer.groups().front().options.at("lr");
+}
+
 // Returns the result of a step whose global batch has no label that counts: nothing is computed or updated.
 // Says so the first time.
 StepResult step_without_labels(Job& job, Training& training, const Error& error) {
@@ -41,8 +47,7 @@ StepResult step_without_labels(Job& job, Training& training, const Error& error)
   StepResult result;
   result.index = job.optimizer.steps();
   result.updated = false;
-  if (job.optimizer.shared().scaler) result.loss_scale = training.bindings().loss_scale();
-  if (!job.optimizer.groups().empty()) result.lr = job.optimizer.groups().front().options.at("lr");
+  note_settings(job, training.bindings(), result);
   return result;
 }
 
@@ -90,6 +95,7 @@ StepResult Job::train_step(const Batch& batch, const StepMoments& moments) {
   StepResult result;
   result.checked = training.is_checking();
   std::optional<Training::StepLoss> ran;
+  if (guards_updates) training.keep_random_state();
   try {
     ran.emplace(training.run_step(micro_batches_of(batch, accumulate, bindings), criterion, nullptr,
                                   {moments.before_micro_batch, moments.after_micro_batch}));
@@ -99,8 +105,7 @@ StepResult Job::train_step(const Batch& batch, const StepMoments& moments) {
   Training::StepLoss& loss = *ran;
   training.finish_check();
   const trace::InPhase optimizing(trace::Phase::kOptimizer);
-  if (optimizer.shared().scaler) result.loss_scale = bindings.loss_scale();
-  if (!optimizer.groups().empty()) result.lr = optimizer.groups().front().options.at("lr");
+  note_settings(*this, bindings, result);
   const auto numbers = [&] {
     return Totals{loss.total(), num_tokens(bindings, batch), stop_requested->load() ? 1.0 : 0.0,
                   loss.auxiliary(), static_cast<double>(loss.names.size() - loss.model_terms)}

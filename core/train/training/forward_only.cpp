@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "device/random.hpp"
 #include "device/tensors.hpp"
 #include "training/auxiliary.hpp"
 #include "training/step.hpp"
@@ -36,7 +37,15 @@ Training::Forward Training::run_forward(const std::vector<Batch>& micro_batches)
 
 std::pair<std::string, std::string> Training::find_nonfinite(const std::vector<Batch>& micro_batches) {
   std::pair<std::string, std::string> found;
-  const auto restore = c10::make_scope_exit([&] { watch_ = {}; });
+  const device::KeepRandomState random;
+  if (keeps_random_state()) device::set_random_state(random_before_step_);
+  std::vector<at::Tensor> before;  // a forward in training mode changes statistics of batches
+  for (const auto& [name, buffer] : bindings_.buffers()) before.push_back(buffer.clone());
+  const auto restore = c10::make_scope_exit([&] {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < before.size(); ++i) bindings_.buffers()[i].second.copy_(before[i]);
+    watch_ = {};
+  });
   watch_ = [&](const weft_unit& unit, const State& state) {
     for (const auto& [name, tensor] : state) {
       if (!found.first.empty() || !tensor.defined() || !tensor.is_floating_point() || tensor.numel() == 0)

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/random.hpp"
 #include "device/reading.hpp"
 #include "training/bindings.hpp"
 #include "training/hooks.hpp"
@@ -74,8 +75,12 @@ class Training {
   // Does the same, and returns the result of each micro-batch, also of stand-ins.
   std::vector<Forward> run_each_forward(const std::vector<Batch>& micro_batches);
 
+  // Keeps the state of the random generators, for find_nonfinite. Call it before run_step.
+  void keep_random_state() { random_before_step_ = device::random_state(); }
+  bool keeps_random_state() const { return random_before_step_.defined(); }
   // Runs run_forward, and returns the first unit on this rank after which a tensor of floating point is not
-  // finite, and the tensor's name; two empty texts if all are finite.
+  // finite, and the tensor's name; two empty texts if all are finite. With the random numbers of the step
+  // before which keep_random_state() was called, if it was. Buffers and generators stay as they are.
   std::pair<std::string, std::string> find_nonfinite(const std::vector<Batch>& micro_batches);
 
   // Run forward and backward for a caller with a loop of its own. If layers add auxiliary losses, the outputs
@@ -136,6 +141,7 @@ class Training {
   bool had_batch_without_labels_ = false;
   std::optional<StepCheck> check_;                                        // of the step that is running
   std::function<void(const weft_unit& unit, const State& state)> watch_;  // sees what each unit returns
+  at::Tensor random_before_step_;                                         // undefined unless it was kept
 };
 
 // Returns the bindings of `training`, which lives as long as the pointer.
