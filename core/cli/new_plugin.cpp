@@ -156,7 +156,7 @@ void add_new_plugin(CLI::App& plugins) {
   CLI::App* verb = plugins.add_subcommand("new", "Begin a plugin: write a folder that builds and tests one");
   const auto wanted = std::make_shared<Wanted>();
   verb->add_option("KIND", wanted->kind,
-                   "strategy, policy, model, operation, checkpoint_io, tokenizer, data or objective")
+                   "strategy, policy, model, operation, checkpoint_io, tokenizer, data, objective or hook")
       ->required();
   verb->add_option("NAME", wanted->name, "Name of the plugin, such as late_sum")->required();
   verb->add_option("FOLDER", wanted->folder, "Folder to write, new or empty; default: NAME");

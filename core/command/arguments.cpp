@@ -1,5 +1,6 @@
 #include "command/arguments.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -19,6 +20,7 @@
 #include "opening/model_state.hpp"
 #include "opening/objective_library.hpp"
 #include "plugins.hpp"
+#include "weft/nn/drop_path.hpp"
 
 namespace weft::command {
 
@@ -90,6 +92,26 @@ void set_objective(const Settings& arguments, BoosterOptions& options) {
   }
 }
 
+// Opens the model again with the probability of --drop-path. Throws INVALID_ARGUMENT if it leaves out
+// nothing.
+void set_drop_path(const Model& model, const Settings& arguments) {
+  Model::Shared& shared = model.shared();
+  const auto made_with = [&](double rate) {
+    return shared.make(model.config().with_json("drop_path_rate", json(rate).dump()));
+  };
+  const double rate = arguments.real("drop_path"), probe = 0.5;
+  const auto modules = made_with(rate > 0 ? rate : probe)->modules();
+  const bool drops = std::any_of(modules.begin(), modules.end(), [](const auto& module) {
+    return dynamic_cast<const nn::DropPath*>(module.get()) != nullptr;
+  });
+  if (!drops)
+    fail(WEFT_INVALID_ARGUMENT,
+         "{} {}: {} ({}) has no blocks whose branches training can leave out (\"drop_path_rate\"); leave it "
+         "out",
+         arguments.called("drop_path"), rate, model.architecture(), arguments.text("model"));
+  shared.module = made_with(rate);
+}
+
 }  // namespace
 
 World join_job(const Settings& arguments) {
@@ -143,6 +165,7 @@ Model open_model(const Settings& arguments, const std::string& precision, const 
                  checkpoint::Missing missing) {
   const std::string path = arguments.text("model");
   Model model = Model::open(path, arguments.text("architecture"), precision);
+  if (arguments.given("drop_path")) set_drop_path(model, arguments);
   if (arguments.given("adapter")) model.adapt(arguments.text("adapter"));
   model.shared().missing = arguments.flag("allow_missing") ? checkpoint::Missing::kAnything : missing;
   if (!model.shared().weights.empty() || !std::filesystem::is_directory(path)) return model;

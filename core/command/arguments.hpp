@@ -19,9 +19,9 @@ BoosterOptions booster_options(const Settings& arguments, const std::string& wit
 // Like booster_options(), for a verb that reads the logits: sets the strategy's option parallel_output to
 // false, so that every rank has all of them. Throws INVALID_ARGUMENT if the user set it to true.
 BoosterOptions booster_options_for_outputs(const Settings& arguments, const std::string& without);
-// Opens --model with --architecture and --adapter. Boosting the model throws if its weights lack more than
-// `missing` allows, unless --allow-missing is given. For a folder without weights, throws NOT_FOUND with
-// Missing::kNothing, and otherwise prints on rank 0 that the model begins with initial values.
+// Opens --model with --architecture, --drop-path and --adapter. Boosting the model throws if its weights lack
+// more than `missing` allows, unless --allow-missing is given. For a folder without weights, throws NOT_FOUND
+// with Missing::kNothing, and otherwise prints on rank 0 that the model begins with initial values.
 Model open_model(const Settings& arguments, const std::string& precision, const World& world,
                  checkpoint::Missing missing);
 // Returns what opens --data and --inputs. The opener refers to all of these.

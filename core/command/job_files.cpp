@@ -109,18 +109,22 @@ void JobFiles::resumes(const std::string& flag, const std::string& path) {
   sources_.insert(sources_.begin(), read.begin(), read.end());  // saves() looks at them first
 }
 
-// A word is a path, a path with a weight (PATH=0.3) or a name (NAME=PATH), or a pattern.
+// A word is a path or a pattern, by itself, with a weight (PATH=0.3) or with a name (NAME=PATH).
 void JobFiles::read_data(const std::string& flag, const std::string& word) {
   std::error_code ignored;
-  const size_t first = word.find('='), last = word.rfind('=');
-  std::string path = word;
-  if (!fs::exists(word, ignored) && first != std::string::npos)
-    path = flag == "--data" ? word.substr(0, last) : word.substr(first + 1);
-  if (fs::exists(path, ignored)) return reads(flag, path);
-  try {
-    const data::TextFiles found = data::find_text_files(path, /*of_any_format=*/true);
-    for (size_t i = 0; i < found.files.size(); ++i) reads(flag, found.path(i));
-  } catch (const Error&) {  // whoever opens the data says what is wrong with it
+  std::vector<std::string> paths = {word};
+  if (const size_t first = word.find('='); first != std::string::npos && !fs::exists(word, ignored))
+    paths.insert(paths.end(), {word.substr(0, word.rfind('=')), word.substr(first + 1)});
+  for (const std::string& path : paths) {
+    if (fs::exists(path, ignored)) {
+      reads(flag, path);
+      continue;
+    }
+    try {
+      const data::TextFiles found = data::find_text_files(path, /*of_any_format=*/true);
+      for (size_t i = 0; i < found.files.size(); ++i) reads(flag, found.path(i));
+    } catch (const Error&) {  // whoever opens the data says what is wrong with it
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include "checkpoint/training_state.hpp"
 #include "comm/agreement.hpp"
 #include "command/arguments.hpp"
+#include "command/batch_size.hpp"
 #include "command/command.hpp"
 #include "command/device_choice.hpp"
 #include "command/evaluation_sets.hpp"
@@ -25,8 +26,9 @@
 #include "host/launch/rank_signals.hpp"
 #include "opening/model_state.hpp"
 #include "plugins.hpp"
-#include "step_log/files.hpp"
 #include "trace/phases.hpp"
+#include "trainer/chosen_hooks.hpp"
+#include "trainer/library_hooks.hpp"
 #include "weft/hooks.hpp"
 #include "weft/nn/model.hpp"
 #include "weft/stop_signals.hpp"
@@ -41,7 +43,9 @@ data::Loader make_loader(const Settings& arguments, const Model& model, const Bo
   const DataOpener opener =
       data_of(arguments, model, booster.world(), booster.options().seed, data::Part::kTraining);
   data::LoaderOptions options;
-  options.batch_size = arguments.integer("batch_size");
+  // While the batch size is sought, the smallest one.
+  options.batch_size = arguments.flag("auto_batch_size") ? booster.data_size() * booster.options().accumulate
+                                                         : arguments.integer("batch_size");
   options.rank = booster.data_rank();
   options.ranks = booster.data_size();
   options.shuffle = !arguments.flag("no_shuffle");
@@ -164,35 +168,6 @@ bool has_incomplete_records(const StepRecords& records, const TraceFile& trace, 
   return true;
 }
 
-std::shared_ptr<StepRecords> make_records(const Settings& arguments, const World& world) {
-  return std::make_shared<StepRecords>(StepLog(std::make_shared<StepLog::Files>(
-      StepLogOptions{arguments.text("metrics"), arguments.text("tensorboard")}, world,
-      [](const std::string& name) { return name == "jsonl" ? "--metrics" : "--" + name; })));
-}
-
-// Returns what saves to --output, or null. Collective.
-std::shared_ptr<Checkpoints> make_checkpoints(const Settings& arguments, const std::string& format,
-                                              const World& world) {
-  if (!arguments.given("output")) return nullptr;
-  CheckpointOptions options;
-  options.folder = arguments.text("output");
-  options.save_every = arguments.integer("save_every", 0);
-  options.background = arguments.flag("save_async");
-  options.keep_last = arguments.integer("keep_last", 0);
-  options.keep_best = arguments.text("keep_best");
-  options.end_with_best = arguments.flag("end_with_best");
-  return std::make_shared<Checkpoints>(options, world, format);
-}
-
-std::shared_ptr<NonFiniteGuard> make_guard(const Settings& arguments) {
-  if (!arguments.given("on_nonfinite")) return nullptr;
-  fs::path folder = fs::path(arguments.text("output")).lexically_normal();
-  if (!folder.empty() && !folder.has_filename()) folder = folder.parent_path();
-  const bool stops = arguments.text("on_nonfinite") == "stop";
-  return std::make_shared<NonFiniteGuard>(stops ? NonFiniteGuard::Then::kStop : NonFiniteGuard::Then::kSkip,
-                                          folder.empty() ? "" : folder.string() + ".nonfinite");
-}
-
 std::shared_ptr<TextSamples> make_samples(const Settings& arguments) {
   if (!arguments.given("sample_every")) return nullptr;
   GenerationOptions options = GenerationOptions::load(arguments.text("model"), /*greedy=*/true);
@@ -201,19 +176,40 @@ std::shared_ptr<TextSamples> make_samples(const Settings& arguments) {
                                        options);
 }
 
-std::shared_ptr<EarlyStopping> make_early_stopping(const Settings& arguments) {
-  if (!arguments.given("patience")) return nullptr;
-  return std::make_shared<EarlyStopping>(arguments.text("keep_best", "loss"), arguments.integer("patience"));
-}
-
 // How long the training is, and on what it is evaluated. Collective.
 TrainerOptions trainer_options(const Settings& arguments, const Model& model, const Booster& booster) {
   TrainerOptions options;
-  options.steps = arguments.integer("steps", 0);
-  if (!arguments.given("steps")) options.epochs = arguments.integer("epochs", 1);
+  set_length(arguments, options);
   set_evaluation_times(arguments, options);
   options.evaluation = evaluation_sets(arguments, model, booster);
   return options;
+}
+
+struct Boosted {
+  Job job;
+  TrainerOptions training;
+  int64_t total = 0;  // steps
+};
+
+// Boosts the model. --auto-batch-size becomes the --batch-size that fits. Collective.
+Boosted boosted(Settings& arguments, const Model& model, Booster& booster, const data::Loader& loader) {
+  Boosted made;
+  optim::Optimizer optimizer = make_optimizer(arguments, model);
+  const auto schedule = [&](const data::Loader& data) {
+    made.training = trainer_options(arguments, model, booster);
+    made.total = total_steps(made.training, data);
+    return make_scheduler(arguments, optimizer, made.total);
+  };
+  if (!arguments.flag("auto_batch_size")) {
+    made.job = booster.boost(model, optimizer, {}, loader, schedule(loader));
+    return made;
+  }
+  const auto between_steps = memory_between_steps(model, booster.options(), booster.world().size());
+  made.job = booster.boost(model, optimizer, {}, loader);
+  arguments = with_fitting_batch(arguments, booster, made.job, between_steps);
+  made.job.data = loader.with_batch_size(arguments.integer("batch_size"));
+  made.job.schedule = schedule(made.job.data);
+  return made;
 }
 
 // Returns the line that says what is trained, and how.
@@ -229,12 +225,13 @@ std::string description(const Model& model, int64_t elements, const data::Loader
 }
 
 // Trains. What a failed comparison has left is saved under another name.
-void run(const std::string& output, Trainer& trainer) {
+void run(const Settings& arguments, Trainer& trainer) {
+  check_set_names(arguments, trainer);
   const int64_t begun = trainer.step();
   try {
     trainer.fit();
   } catch (const UnverifiedError&) {
-    save_unverified(trainer, output, begun);
+    save_unverified(trainer, arguments.text("output"), begun);
     throw;
   }
 }
@@ -244,12 +241,13 @@ void run(const std::string& output, Trainer& trainer) {
 int train(const Settings& given) {
   count_memory();
   const World world = join_job(given);
-  const Settings arguments = with_recipe(given);
+  Settings arguments = with_recipe(given);
   ignore_broken_pipes();
   BoosterOptions options = booster_options(arguments, "");
   options.device = device_of_job(arguments, options, world);
   on_every_rank(world.communicator(), [&] { check_outputs(arguments, options); });
   const auto checkpoints = make_checkpoints(arguments, options.checkpoint_io, world);
+  const std::vector<std::shared_ptr<HookInC>> chosen = library_hooks(arguments, world);
   Model model = open_model(arguments, resolve_precision(options), world, checkpoint::Missing::kHead);
   say_usual_rate(arguments, model, world);
   const auto times = std::make_shared<TimeTable>(model, arguments.text("peak_tflops"), world);
@@ -260,36 +258,26 @@ int train(const Settings& given) {
     loader = make_loader(arguments, model, *made);
   });
   Booster& booster = *made;
-  TrainerOptions training = trainer_options(arguments, model, booster);
-  const int64_t total = total_steps(training, loader);
-  optim::Optimizer optimizer = make_optimizer(arguments, model);
-  optim::Scheduler schedule = make_scheduler(arguments, optimizer, total);
   const std::shared_ptr<StepRecords> records = make_records(arguments, world);
   TraceFile trace_file(arguments.text("trace"), world);
-
   const int64_t elements = model.num_elements();
-  Job job = booster.boost(model, optimizer, {}, loader, schedule);
+  auto [job, training, total] = boosted(arguments, model, booster, loader);
   const std::string& strategy = model.shared().bindings().strategy_name();
   job.configuration = job_yaml(arguments, options, strategy, JobText::kRepeatable);
   dump_config(arguments, booster, strategy);
   if (arguments.given("ema")) job.average_weights(arguments.real("ema"));
   load_values(arguments, booster, job, total);
-  world.print_on_master(description(model, elements, loader, booster, total));
+  world.print_on_master(description(model, elements, job.data, booster, total));
   const auto signals = std::make_shared<StopAfterSignal>(arguments, checkpoints != nullptr);
   const std::shared_ptr<NonFiniteGuard> guard = make_guard(arguments);
   // What prints and records comes before what saves.
-  training.hooks = {guard,
-                    times,
-                    std::make_shared<Progress>(),
-                    records,
-                    signals,
-                    make_samples(arguments),
-                    make_early_stopping(arguments),
-                    checkpoints};
+  training.hooks = {guard, times, std::make_shared<Progress>(), records, signals, make_samples(arguments)};
+  training.hooks.insert(training.hooks.end(), chosen.begin(), chosen.end());
+  training.hooks.insert(training.hooks.end(), {make_early_stopping(arguments), checkpoints});
   std::erase(training.hooks, nullptr);
   Trainer trainer(booster, job, std::move(training));
   trace_file.begin();
-  run(arguments.text("output"), trainer);
+  run(arguments, trainer);
   // After the save, which must not lack the room.
   trace_file.write(rank_name(model.shared().bindings()));
   times->print(model.shared().bindings());

@@ -6,6 +6,7 @@
 #include "contract/checkpoint_io.hpp"
 #include "contract/data.hpp"
 #include "contract/device.hpp"
+#include "contract/hook.hpp"
 #include "contract/model.hpp"
 #include "contract/objective.hpp"
 #include "contract/operation.hpp"
@@ -37,6 +38,8 @@ constexpr Suite kSuites[] = {
      /*takes_data=*/true},
     {"device", false, false,
      [](const Subject& subject, const Tell& tell) { check_device(subject.name, tell); }},
+    {"hook", true, false,
+     [](const Subject& subject, const Tell& tell) { check_hook(subject.name, subject.options, tell); }},
     {"objective", true, true,
      [](const Subject& subject, const Tell& tell) {
        check_objective(subject.name, subject.options, subject.data, subject.model, tell);

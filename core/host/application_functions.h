@@ -85,6 +85,13 @@
   X(weft_booster_load_training,                                                                             \
     (weft_booster * booster, weft_job * job, weft_str folder, weft_error * error),                          \
     (booster, job, folder, error))                                                                          \
+  X(weft_trainer_create,                                                                                    \
+    (weft_booster * booster, weft_job * job, const weft_trainer_arguments* arguments, weft_trainer** own,   \
+     weft_error* error),                                                                                    \
+    (booster, job, arguments, own, error))                                                                  \
+  X(weft_trainer_fit, (weft_trainer * trainer, weft_error * error), (trainer, error))                       \
+  X(weft_trainer_describe, (weft_trainer * trainer, weft_moment * out, weft_error * error),                 \
+    (trainer, out, error))                                                                                  \
   X(weft_job_execute_pipeline,                                                                              \
     (weft_job * job, const weft_pipeline_arguments* arguments, weft_error* error), (job, arguments, error)) \
   X(weft_tokenizer_open,                                                                                    \
@@ -110,6 +117,7 @@
   X(weft_booster_destroy, weft_booster)           \
   X(weft_job_destroy, weft_job)                   \
   X(weft_stop_signals_destroy, weft_stop_signals) \
+  X(weft_trainer_destroy, weft_trainer)           \
   X(weft_tokenizer_destroy, weft_tokenizer)
 
 #define WEFT_SLOT(name, parameters, arguments) weft_status(*name) parameters;

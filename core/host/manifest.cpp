@@ -17,9 +17,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 4> kTiers = {"c", "torch", "native", "stable"};
-constexpr std::array<std::string_view, 9> kKinds = {"strategy",      "shard_policy", "model",
-                                                    "checkpoint_io", "operation",    "device",
-                                                    "tokenizer",     "data",         "objective"};
+constexpr std::array<std::string_view, 10> kKinds = {
+    "strategy", "shard_policy", "model", "checkpoint_io", "operation",
+    "device",   "tokenizer",    "data",  "objective",     "hook"};
 
 // An object of the manifest, and its place in the file for messages.
 class Reader {

@@ -16,15 +16,16 @@ struct Kind {
   std::string_view id;
   const char* nothing;  // "no strategy is called", before the name
 };
-constexpr std::array<Kind, 9> kKinds = {{{"strategy", "no strategy is called"},
-                                         {"shard_policy", "there is no shard policy for the family"},
-                                         {"model", "there is no model library for the architecture"},
-                                         {"checkpoint_io", "no checkpoint format is called"},
-                                         {"operation", "no library has the operation"},
-                                         {"device", "no library provides the device"},
-                                         {"tokenizer", "no library has the class of tokenizers"},
-                                         {"data", "no library has the data set"},
-                                         {"objective", "no library has the objective"}}};
+constexpr std::array<Kind, 10> kKinds = {{{"strategy", "no strategy is called"},
+                                          {"shard_policy", "there is no shard policy for the family"},
+                                          {"model", "there is no model library for the architecture"},
+                                          {"checkpoint_io", "no checkpoint format is called"},
+                                          {"operation", "no library has the operation"},
+                                          {"device", "no library provides the device"},
+                                          {"tokenizer", "no library has the class of tokenizers"},
+                                          {"data", "no library has the data set"},
+                                          {"objective", "no library has the objective"},
+                                          {"hook", "no library has the hook"}}};
 
 const Kind& kind_of(std::string_view id) {
   std::vector<std::string> ids;

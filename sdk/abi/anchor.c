@@ -6,6 +6,7 @@
 #include <weft/checkpoint_io.h>
 #include <weft/comm.h>
 #include <weft/generation.h>
+#include <weft/hook.h>
 #include <weft/host.h>
 #include <weft/mesh.h>
 #include <weft/operation.h>

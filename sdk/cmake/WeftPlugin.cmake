@@ -18,7 +18,7 @@
 #   library); <dir> is lib/weft/<abi-major>/plugins of the build tree, and of the prefix after installation. Target
 #   weft_plugin_<id> makes all of it. Test plugin.<id>.abi checks what the libraries export and need, test
 #   plugin.<id>.conformance loads them and tries them (`weft plugins validate --interface-only`).
-# weft_plugin_library(<id> KIND strategy|shard_policy|model|checkpoint_io|operation|device|tokenizer|data|objective TIER c|stable|torch|native SOURCES ...
+# weft_plugin_library(<id> KIND strategy|shard_policy|model|checkpoint_io|operation|device|tokenizer|data|objective|hook TIER c|stable|torch|native SOURCES ...
 #                     [TORCH_MIN x.y.0] [PROVIDES names...] [LIBRARIES targets...])
 #   TORCH_MIN is the oldest libtorch that a library of tier stable runs with, 2.10.0 if it is not given.
 #   PROVIDES are the names by which it is found, <id> if there are none. Call it in the folder of weft_add_plugin.
@@ -131,8 +131,8 @@ function(weft_plugin_library id)
   if(NOT arg_SOURCES)
     message(FATAL_ERROR "${who}: SOURCES are missing")
   endif()
-  if(NOT arg_KIND MATCHES "^(strategy|shard_policy|model|checkpoint_io|operation|device|tokenizer|data|objective)$")
-    message(FATAL_ERROR "${who}: KIND is \"${arg_KIND}\", must be strategy, shard_policy, model, checkpoint_io, operation, device, tokenizer, data or objective")
+  if(NOT arg_KIND MATCHES "^(strategy|shard_policy|model|checkpoint_io|operation|device|tokenizer|data|objective|hook)$")
+    message(FATAL_ERROR "${who}: KIND is \"${arg_KIND}\", must be strategy, shard_policy, model, checkpoint_io, operation, device, tokenizer, data, objective or hook")
   endif()
   if(NOT arg_TIER MATCHES "^(c|stable|torch|native)$")
     message(FATAL_ERROR "${who}: TIER is \"${arg_TIER}\", must be c, stable, torch or native")

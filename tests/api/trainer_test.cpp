@@ -94,6 +94,47 @@ TEST_F(TrainerTest, AHookLeavesOutStepsAndUpdates) {
   });
 }
 
+// Counts the samples of this rank.
+class Counted final : public SetMeasures {
+ public:
+  Names seen;
+  void check(Job&) override { seen.emplace_back("check"); }
+  void begin() override {
+    seen.emplace_back("begin");
+    samples_ = 0;
+  }
+  void add(Job&, const Batch& batch, const State& outputs) override {
+    seen.emplace_back("add");
+    if (!batch.empty) samples_ += outputs.at("logits").size(0);
+  }
+  void end(EvaluationValues& values) override {
+    seen.emplace_back("end");
+    values["samples"] = static_cast<double>(samples_);
+  }
+
+ private:
+  int64_t samples_ = 0;
+};
+
+TEST_F(TrainerTest, MeasuresMoreOfASetAndTakesTheValuesOfRank0) {
+  on_ranks({1, 2}, [&](World& world) {
+    const auto counted = std::make_shared<Counted>();
+    EvaluationSet measured = set(world, "a", 3);
+    measured.measures = {counted};
+    Trainer training =
+        trainer(world, {.steps = 2, .evaluate_every = 1, .evaluation = {measured, set(world, "b", 4)}});
+    training.fit();
+    EXPECT_THAT(counted->seen, ElementsAre("check", "begin", "add", "add", "add", "end", "begin", "add",
+                                           "add", "add", "end"));
+    const EvaluationValues values = *training.evaluation();
+    const double samples = world.size() == 1 ? 9 : 5;
+    EXPECT_EQ(values.at("samples"), samples);
+    EXPECT_EQ(values.at("a/samples"), samples);
+    EXPECT_FALSE(values.contains("b/samples"));
+    EXPECT_ERROR(measure_answers(measured.data), WEFT_INVALID_ARGUMENT, "set-a3", "questions");
+  });
+}
+
 TEST_F(TrainerTest, AHookAsksForAnEvaluationAndStops) {
   on_ranks({1, 2}, [&](World& world) {
     const auto notes = std::make_shared<Notes>();

@@ -149,6 +149,22 @@ TEST_F(EvaluationInTraining, PrintsWhatTheModelWrites) {
   EXPECT_TRUE(refuses(train({"--sample-every", "1"}), 1, {"--sample-every", "--sample-prompt"}));
 }
 
+// The values of a set stand below its name.
+TEST_F(EvaluationInTraining, RefusesNamesOfTheValuesThatTheModelHasBeforeItTrains) {
+  const auto named = [&](const std::string& name) {
+    return train({"--steps", "1", "--evaluate-every", "1", "--evaluation-data", other_, "--evaluation-data",
+                  name + "=" + third_, "--metrics", in("m"), "--strategy", "none"});
+  };
+  for (const char* name : {"loss", "perplexity"}) {
+    EXPECT_TRUE(refuses(named(name), 1, {"--evaluation-data", "\"" + std::string(name) + "\""}));
+    EXPECT_TRUE(!fs::exists(in("m")) || read_metrics(in("m")).empty()) << "no step ran";
+  }
+  expect_success(named("accuracy"));
+  EXPECT_TRUE(evaluations(in("m")).at(0).at("accuracy").contains("loss")) << "which this model lacks";
+  expect_success(train({"--steps", "1", "--evaluate-every", "1", "--evaluation-data", "loss=" + third_,
+                        "--metrics", in("m"), "--strategy", "none"}));
+}
+
 TEST_F(EvaluationInTraining, RefusesWhatHasNoEffect) {
   const Words set = {"--evaluation-data", other_};
   EXPECT_TRUE(refuses(train({"--evaluate-every", "2"}), 1, {"--evaluate-every"}));
@@ -166,6 +182,8 @@ TEST_F(EvaluationInTraining, RefusesWhatHasNoEffect) {
       refuses(train(Words{"--evaluate-every", "1", "--evaluation-data", other_} + set), 1, {"\"other\""}));
   EXPECT_TRUE(
       refuses(train({"--evaluate-every", "1", "--evaluation-data", in("nothing.txt")}), 1, {"nothing.txt"}));
+  EXPECT_TRUE(
+      refuses(train(Words{"--evaluate-every", "1", "--word-error-rate"} + set), 1, {"--word-error-rate"}));
   EXPECT_FALSE(fs::exists(in("out/model.safetensors")));
 }
 

@@ -179,6 +179,13 @@ TEST_F(Outputs, DoNotOverwriteWhatTheJobReads) {
   EXPECT_TRUE(
       refuses(Words{"train", "--model", config_, "--data", in("te*/*.txt")} + one + Words{"--trace", data_},
               kFailed, {"--trace", "command reads"}));
+  const std::string other = folder_.file("held=out.txt", sample_text(100));
+  for (const std::string& word : {other, "books=" + other, "books=" + in("he*.txt")})
+    EXPECT_TRUE(
+        refuses(train(one + Words{"--evaluate-every", "1", "--evaluation-data", word, "--metrics", other}),
+                kFailed, {"--metrics " + other, "--evaluation-data"}));
+  EXPECT_TRUE(refuses(train(one + Words{"--data", other + "=0.5", "--metrics", other}), kFailed,
+                      {"--metrics " + other, "--data"}));
   EXPECT_TRUE(
       refuses(train(one + Words{"--resume", in("out"), "--metrics", in("out/training_state/state.json")}),
               kFailed, {"--metrics", "--resume " + in("out")}));

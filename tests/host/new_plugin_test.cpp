@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::set<std::string> kKinds = {"checkpoint_io", "data",   "model",    "objective",
+const std::set<std::string> kKinds = {"checkpoint_io", "data",   "hook",     "model",    "objective",
                                       "operation",     "policy", "strategy", "tokenizer"};
 
 std::string read(const fs::path& path) {

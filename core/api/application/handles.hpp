@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "trainer/c_hook.hpp"
 #include "weft/generation.h"
 #include "weft/tokenizer.hpp"
 #include "weft/weft.hpp"
@@ -36,6 +37,13 @@ struct weft_job {
 };
 struct weft_stop_signals {
   weft::StopSignals signals;
+};
+struct weft_trainer {
+  weft::Trainer trainer;
+  std::shared_ptr<weft::NonFiniteGuard> guard;  // null: none was asked for
+  std::shared_ptr<weft::StepRecords> records;   // null: nothing is recorded
+  bool has_run = false;
+  std::unique_ptr<weft::MomentInC> described = {};  // what the last weft_trainer_describe returned
 };
 
 namespace weft::application {

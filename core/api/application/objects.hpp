@@ -26,6 +26,10 @@ weft_status tokenizer_encode(const weft_tokenizer* tokenizer, weft_str text, uin
 weft_status tokenizer_decode(const weft_tokenizer* tokenizer, weft_ids ids, uint32_t skip_special_tokens,
                              weft_tensor** own, weft_error* error);
 weft_status job_generate(weft_job* job, const weft_generation_arguments* arguments, weft_error* error);
+weft_status trainer_create(weft_booster* booster, weft_job* job, const weft_trainer_arguments* arguments,
+                           weft_trainer** own, weft_error* error);
+weft_status trainer_fit(weft_trainer* trainer, weft_error* error);
+weft_status trainer_describe(weft_trainer* trainer, weft_moment* out, weft_error* error);
 
 // Returns the table of all functions of the C application API.
 const weft_application_table& table();

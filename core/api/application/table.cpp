@@ -9,6 +9,7 @@
 #include "base/options.hpp"
 #include "base/struct_size.hpp"
 #include "base/text.hpp"
+#include "trainer/c_hook.hpp"
 
 namespace weft::application {
 
@@ -40,17 +41,7 @@ void check_result(const weft_step_result* out, const char* function) {
 }
 
 void fill(const StepResult& result, weft_step_result* out) {
-  const weft_step_result full = {sizeof(weft_step_result),
-                                 result.index,
-                                 result.loss,
-                                 result.grad_norm.value_or(-1),
-                                 result.lr,
-                                 result.seconds,
-                                 result.tokens_per_second,
-                                 result.auxiliary_loss.value_or(0),
-                                 result.stop ? 1U : 0U,
-                                 0};
-  fill_out("weft_step_result", full, out);
+  fill_out("weft_step_result", result_in_c(result), out);
 }
 
 SaveOptions save_options(weft_str given) {
@@ -324,6 +315,9 @@ weft_application_table make_table() {
       booster->booster.finish_saving();
     });
   };
+  t.weft_trainer_create = &trainer_create;
+  t.weft_trainer_fit = &trainer_fit;
+  t.weft_trainer_describe = &trainer_describe;
   add_checkpoints(t);
 #define WEFT_DELETE(name, type) t.name = [](type* object) { delete object; };
   WEFT_APPLICATION_DESTROY_FUNCTIONS(WEFT_DELETE)

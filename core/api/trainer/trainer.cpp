@@ -3,15 +3,18 @@
 
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/text.hpp"
 #include "comm/agreement.hpp"
 #include "device/tensors.hpp"
+#include "evaluation/set_evaluation.hpp"
 #include "host/launch/activity.hpp"
 #include "trace/phases.hpp"
 #include "trace/trace.hpp"
@@ -96,7 +99,10 @@ void Trainer::fit() {
   stopping_ = false;
   step_ = job_.optimizer.steps();
   restore_hooks();
+  for (const EvaluationSet& set : options_.evaluation)
+    for (const std::shared_ptr<SetMeasures>& measures : set.measures) measures->check(job_);
   call(&Hook::begin);
+  combine_requests();
   for (bool begins = true; !stopping_ && job_.optimizer.steps() < total_steps_; begins = ends_epoch_) {
     step_ = job_.optimizer.steps() + 1;
     epoch_ = next_epoch(job_.data);
@@ -105,8 +111,12 @@ void Trainer::fit() {
     load_batch();
     const bool ran = run_step();
     if (ends_epoch_) call(&Hook::after_epoch);
+    combine_requests();
     const bool due = wants_evaluation_ || (is_evaluated() && (result_.updated || ends_epoch_));
-    if (ran && due && !result_.stop) evaluate();
+    if (ran && due && !result_.stop) {
+      evaluate();
+      combine_requests();
+    }
     call(&Hook::end_step);
   }
   call(&Hook::end);
@@ -152,7 +162,7 @@ bool Trainer::run_step() {
                [&] { call(&Hook::after_update); }};
   result_ = job_.train_step(batch_, moments);
   check_result();
-  stopping_ = result_.stop;
+  stopping_ |= result_.stop;
   call(&Hook::after_step);
   return true;
 }
@@ -198,16 +208,44 @@ bool Trainer::stop_is_requested() const {
   return device::value_of<int64_t>(requests) > 0;
 }
 
+bool Trainer::saves() const {
+  return std::any_of(options_.hooks.begin(), options_.hooks.end(),
+                     [](const std::shared_ptr<Hook>& hook) { return hook->saves(); });
+}
+
+// Makes what a hook asks for on one rank a request of all ranks, and its failure one of all. Collective.
+void Trainer::combine_requests() {
+  const auto asks_alone = [](const std::shared_ptr<Hook>& hook) { return hook->asks_alone(); };
+  if (std::none_of(options_.hooks.begin(), options_.hooks.end(), asks_alone)) return;
+  const World& world = booster_.world();
+  if (world.size() > 1) {
+    std::exception_ptr failure;  // of the first hook that has one
+    for (const std::shared_ptr<Hook>& hook : options_.hooks)
+      if (!failure) failure = hook->failure();
+    const at::Tensor requests = at::tensor(
+        {int64_t{stopping_}, int64_t{wants_evaluation_}, int64_t{wants_save_}, int64_t{failure != nullptr}},
+        at::kLong);
+    world.communicator().all_reduce(requests, ReduceOp::kMax, true).wait();
+    const std::vector<int64_t> combined = device::values_of<int64_t>(requests);
+    if (combined[3] > 0)
+      on_every_rank(world.communicator(), [&] {
+        if (failure) std::rethrow_exception(failure);
+      });
+    stopping_ = combined[0] > 0;
+    wants_evaluation_ = combined[1] > 0;
+    wants_save_ = combined[2] > 0;
+  }
+  if (wants_save_ && !saves())
+    fail(WEFT_FAILED_PRECONDITION,
+         "a hook asks for a save after step {}, but the training saves nowhere: give it an output folder",
+         step_);
+}
+
 // Returns the values of a set, or of its first batch; nothing if a request to stop came before the end.
 std::optional<EvaluationValues> Trainer::values_of_set(EvaluationSet& set, bool whole) {
-  set.data.seek({});
-  Evaluation total;
-  for (const Batch& batch : set.data) {
-    total += job_.evaluate(batch);
-    if (!whole) break;
-    if (stop_is_requested()) return std::nullopt;
-  }
-  return evaluation_values(total, job_);
+  std::optional<SetResult> result =
+      evaluate_set(job_, set, whole ? 0 : 1, [&] { return stop_is_requested(); });
+  return result ? std::optional(std::move(result->values)) : std::nullopt;
 }
 
 std::optional<EvaluationValues> Trainer::values_of_sets(bool whole) {
@@ -237,11 +275,16 @@ std::optional<EvaluationValues> Trainer::values_of_weights_and_average(bool whol
   return values;
 }
 
-void Trainer::require_key(const std::string& key) {
+std::vector<std::string> Trainer::evaluation_keys() {
   if (!first_values_) first_values_ = values_of_weights_and_average(/*whole=*/false);
-  if (first_values_->contains(key)) return;
   std::vector<std::string> keys;
   for (const auto& [name, value] : *first_values_) keys.push_back(name);
+  return keys;
+}
+
+void Trainer::require_key(const std::string& key) {
+  const std::vector<std::string> keys = evaluation_keys();
+  if (std::find(keys.begin(), keys.end(), key) != keys.end()) return;
   fail(WEFT_INVALID_ARGUMENT, "an evaluation of this model has no value \"{}\", it has {}{}", key,
        fmt::join(keys, ", "), did_you_mean(key, keys));
 }

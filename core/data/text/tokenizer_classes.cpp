@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/appended.hpp"
 #include "base/error_sink.hpp"
 #include "base/files.hpp"
 #include "base/sha256.hpp"
@@ -22,38 +23,14 @@ namespace fs = std::filesystem;
 constexpr size_t kLargestFile = size_t{1} << 30;
 constexpr int64_t kMostTokens = int64_t{1} << 31;
 
-// What a library appends. No exception may pass through its frames, so the first one is kept.
-template <class Values>
-struct Appended {
-  template <class Append>
-  void add(const Append& append) noexcept {
-    try {
-      if (!failure) append(values);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  }
-  Values take() {
-    if (failure) std::rethrow_exception(failure);
-    return std::move(values);
-  }
-  Values values;
-  std::exception_ptr failure;
-};
 using Ids = Appended<std::vector<int64_t>>;
-using Text = Appended<std::string>;
+using Text = AppendedText;
 
 weft_id_sink sink_of(Ids& ids) {
   return {
       &ids, [](void* context, const int64_t* values, uint64_t count) {
         static_cast<Ids*>(context)->add([&](auto& all) { all.insert(all.end(), values, values + count); });
       }};
-}
-
-weft_text_sink sink_of(Text& text) {
-  return {&text, [](void* context, weft_str value) {
-            static_cast<Text*>(context)->add([&](auto& all) { all += view(value); });
-          }};
 }
 
 std::string repaired(std::string_view text) {
@@ -107,6 +84,7 @@ LibraryTokenizer::LibraryTokenizer(const weft_tokenizer_class& functions, const 
   const auto config = tokenizer::read_tokenizer_config(folder);
   facts_.chat_templates = tokenizer::read_chat_templates(folder, config);
   facts_.pads_left = config.value("padding_side", nlohmann::json()) == "left";
+  facts_.truncates_left = config.value("truncation_side", nlohmann::json()) == "left";
   read_files(folder, plugin_identity(library));
 }
 
@@ -181,7 +159,7 @@ std::string LibraryTokenizer::decode(const std::vector<int64_t>& ids, bool skip_
     if (id >= 0 && id < size_) known.push_back(id);
   ErrorSink error;
   Text text;
-  const weft_text_sink sink = sink_of(text);
+  const weft_text_sink sink = weft::sink_of(text);
   error.check(
       functions_.decode(tokenizer_.get(), known.data(), known.size(), skip_special_tokens, &sink, error),
       facts_.source);
@@ -191,7 +169,7 @@ std::string LibraryTokenizer::decode(const std::vector<int64_t>& ids, bool skip_
 std::string LibraryTokenizer::token_of(int64_t id) const {
   if (id < 0 || id >= size_) return "";
   Text text;
-  const weft_text_sink sink = sink_of(text);
+  const weft_text_sink sink = weft::sink_of(text);
   functions_.spelling(tokenizer_.get(), id, &sink);
   return text.take();
 }

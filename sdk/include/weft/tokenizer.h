@@ -2,8 +2,9 @@
  *
  * A library provides names of classes. When a model folder is opened whose tokenizer_config.json has one of
  * them as "tokenizer_class", its library is the tokenizer of this folder, and the host does not read its
- * vocabulary. The host reads "padding_side" and the chat template from the folder itself. All text is UTF-8.
- * Functions may be called from several threads at once; the same files and arguments give the same results.
+ * vocabulary. The host reads "padding_side", "truncation_side" and the chat template from the folder itself.
+ * All text is UTF-8. Functions may be called from several threads at once; the same files and arguments give
+ * the same results.
  */
 #ifndef WEFT_TOKENIZER_H
 #define WEFT_TOKENIZER_H
@@ -34,12 +35,6 @@ typedef struct weft_id_sink {
   /* [any thread] [no collective] since 0.2 */
   void (*append)(void* context, const int64_t* ids, uint64_t count);
 } weft_id_sink;
-/* The same of text. */
-typedef struct weft_text_sink {
-  void* context;
-  /* [any thread] [no collective] since 0.2 */
-  void (*append)(void* context, weft_str text);
-} weft_text_sink;
 
 /* The functions of a class of tokenizers. */
 typedef struct weft_tokenizer_class weft_tokenizer_class;

@@ -95,6 +95,13 @@ typedef struct weft_kv {
   weft_str text;
 } weft_kv;
 
+/* Where a function appends text, any number of times; it is copied. */
+typedef struct weft_text_sink {
+  void* context;
+  /* [any thread] [no collective] since 0.2 */
+  void (*append)(void* context, weft_str text);
+} weft_text_sink;
+
 /* Element types. The numbers are Weft's own. Unknown numbers are errors. */
 #define WEFT_F64 1
 #define WEFT_F32 2

@@ -12,7 +12,8 @@ import sys
 # What the ends are of structs that an application fills or reads; all that stands before is used by program.c.
 OPTIONAL_ENDS = {
     "weft_loaded": ["tier", "abi_minor"],
-    "weft_step_result": ["stop", "reserved"],
+    "weft_step_result": ["stop", "updated", "loss_scale"],
+    "weft_trainer_arguments": ["num_hooks", "evaluation", "num_evaluation"],
     "weft_boost_arguments": ["criterion"],
     "weft_pipeline_arguments": ["backward", "reserved"],
     "weft_sequence": ["stopped", "reserved"],

@@ -74,6 +74,7 @@ def main():
         with open(adapter, "w", encoding="utf-8") as file:
             json.dump({"operation": "sample.low_rank_stable/1", "on": "h.*.mlp.c_fc", "rank": 2}, file)
         adapted = []
+        ended = losses(given.weft, config, data, folder, "--strategy", "torch_ddp")[:1]
         for way in ("longer", "before"):
             plugins = os.path.join(given.plugins, way)
             grown = {"WEFT_PLUGIN_ADD_PATH": plugins}
@@ -84,10 +85,13 @@ def main():
             found = losses(given.weft, config, data, folder, *hybrid, "custom_policy=mlp_only", **grown)
             assert found == split, (way, found, split)
             adapted.append(losses(given.weft, config, data, folder, "--strategy", "torch_ddp", "--adapter", adapter, **grown))
+            found = losses(given.weft, config, data, folder, "--strategy", "torch_ddp", "--hook", "time_budget",
+                           "--hook-option", "time_budget.seconds=0", **grown)
+            assert found == ended, (way, found, ended)
             told = run(given.weft, "tokenizer", "encode", "--model", folder, stdin="cab\n", **grown)
             assert len(json.loads(told)) >= 3, (way, told)
         assert adapted[0] == adapted[1] != summed and len(adapted[0]) == 3, (adapted, summed)
-    print(f"{len(lines)} programs, plugins of four kinds in two ways")
+    print(f"{len(lines)} programs, plugins of five kinds in two ways")
 
 
 if __name__ == "__main__":

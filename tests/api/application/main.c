@@ -16,10 +16,9 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     void (*run)(void);
-  } tests[] = {
-      {"runtime", test_runtime},        {"objects", test_objects},     {"data", test_data},
-      {"training", test_training},      {"criterion", test_criterion}, {"generation", test_generation},
-      {"checkpoints", test_checkpoints}};
+  } tests[] = {{"runtime", test_runtime},   {"objects", test_objects},        {"data", test_data},
+               {"training", test_training}, {"criterion", test_criterion},    {"generation", test_generation},
+               {"trainer", test_trainer},   {"checkpoints", test_checkpoints}};
   if (argc != 4) {
     fprintf(stderr, "usage: application_c FOLDER CONFIG TEXT\n");
     return 2;

@@ -103,6 +103,7 @@ void test_objects(void);
 void test_data(void);
 void test_training(void);
 void test_criterion(void);
+void test_trainer(void);
 void test_generation(void);
 void test_checkpoints(void);
 

@@ -28,7 +28,8 @@ class TokenizerClass : public testing::Test {
 
 TEST_F(TokenizerClass, HasATokenForEachCharacterInTheSample) {
   folder_.file("characters.txt", "ab\xc3\xa9 ");
-  const Tokenizer tokenizer = open("CharacterTokenizer", R"(, "padding_side": "left", "chat_template": "x")");
+  const Tokenizer tokenizer = open(
+      "CharacterTokenizer", R"(, "padding_side": "left", "truncation_side": "left", "chat_template": "x")");
   EXPECT_EQ(tokenizer.encode("b\xc3\xa9 z"), (Ids{3, 4, 5, 0, 1}));
   EXPECT_EQ(tokenizer.encode("b\xc3\xa9 z", false), (Ids{3, 4, 5, 0}));
   EXPECT_EQ(tokenizer.encode("\xff", false), Ids{0});
@@ -43,6 +44,7 @@ TEST_F(TokenizerClass, HasATokenForEachCharacterInTheSample) {
   EXPECT_EQ(tokenizer.id_of(Tokenizer::Role::kUnknown), 0);
   EXPECT_EQ(tokenizer.id_of(Tokenizer::Role::kPadding), std::nullopt);
   EXPECT_TRUE(tokenizer.pads_left());
+  EXPECT_TRUE(tokenizer.truncates_left());
   EXPECT_EQ(tokenizer.chat_template(), "x");
   EXPECT_TRUE(Tokenizer::is_in(folder_.path()));
   EXPECT_ERROR(tokenizer.encode_pair("a", "b"), WEFT_UNIMPLEMENTED, "CharacterTokenizer", "no pairs");

@@ -63,10 +63,10 @@ class Booster {
             optim::Scheduler schedule = {});
 
   // Moves a job from the strategy it runs under to this Booster's, in memory. Values, optimizer states,
-  // schedule, data position, random generators, accumulation and clipping are kept; `job.data` becomes
-  // another loader where the data-parallel ranks change. Call it between steps, without pending gradients.
-  // Needs memory for both layouts and one tensor. Collective. If it throws, the job goes on under its old
-  // strategy.
+  // averaged weights, schedule, data position, random generators, accumulation and clipping are kept;
+  // `job.data` becomes another loader where the data-parallel ranks change. Call it between steps, without
+  // pending gradients. Needs memory for both layouts and one tensor. Throws FAILED_PRECONDITION where
+  // Job::average_weights would. Collective. If it throws, the job goes on under its old strategy.
   void take_over(Job& job);
 
   // Runs forward and backward of this rank's part of a batch through the pipeline stages; the strategy's

@@ -126,8 +126,10 @@ struct Job {
   // rank's part of the logits. With pipeline stages the ranks that run the last unit have them, and the
   // others get none.
   State forward(const Batch& batch);
-  // Runs forward of this batch in evaluation mode and returns "tensor NAME of unit NAME" for the first one
-  // that is not finite on this rank; empty if all are finite.
+  // Runs forward of this batch and returns "tensor NAME of unit NAME" for the first one that is not finite on
+  // this rank; empty if all are finite. With guards_updates it is the forward of the last train_step, whose
+  // batch this must be: with its micro-batches, in training mode and with the same random numbers, without
+  // changing buffers. Otherwise it runs in evaluation mode.
   std::string find_nonfinite(const Batch& batch);
   // Returns both from one forward; without labels the evaluation has no terms.
   std::pair<State, Evaluation> forward_and_evaluate(const Batch& batch);

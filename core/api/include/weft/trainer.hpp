@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,7 +12,9 @@
 
 #include "weft/booster.hpp"
 #include "weft/data/dataset.hpp"
+#include "weft/generation.hpp"
 #include "weft/job.hpp"
+#include "weft/tokenizer.hpp"
 
 namespace weft {
 
@@ -48,9 +51,9 @@ bool is_better(const std::string& key, const std::optional<double>& value, const
 //   end                                       after the last step
 //
 // after_update is left out after a step that updates nothing. A hook may ask the Trainer for more: an
-// evaluation, a save, to skip this step or its update, to stop. Each rank must ask for the same. What a
-// function throws ends the training; it must throw on every rank, or the others wait for this one until their
-// timeout.
+// evaluation, a save, to skip this step or its update, to stop. Each rank must ask for the same, unless
+// asks_alone() says otherwise. What a function throws ends the training; it must throw on every rank, or the
+// others wait for this one until their timeout.
 class Hook {
  public:
   virtual ~Hook() = default;
@@ -77,13 +80,53 @@ class Hook {
   // before begin() if the job was loaded from there. Throws INVALID_ARGUMENT for a text of something else.
   virtual std::string state() const { return {}; }
   virtual void restore(const std::string& /*state*/) {}
+
+  // Returns true, on every rank, if some ranks alone may ask to stop, for an evaluation or for a save. The
+  // Trainer then combines such requests when a step has ended and after an evaluation, with an all-reduce of
+  // a few bytes, and every rank acts on them.
+  virtual bool asks_alone() const { return false; }
+  // Returns what this hook, which asks alone, keeps in place of throwing it on this rank alone; null:
+  // nothing. When the Trainer combines requests, all ranks throw it.
+  virtual std::exception_ptr failure() const { return nullptr; }
+  // Returns whether the hook saves where something asks the Trainer for a save.
+  virtual bool saves() const { return false; }
 };
+
+// What an evaluation of a set measures beside the losses and metrics of the model's class. Its functions are
+// collective. What one throws, it throws on every rank.
+class SetMeasures {
+ public:
+  virtual ~SetMeasures() = default;
+  // Throws what makes the measures impossible with this job. A Trainer calls it before the first step.
+  virtual void check(Job& /*job*/) {}
+  // Begins an evaluation of the set.
+  virtual void begin() = 0;
+  // Measures the next batch, of which this rank has `batch` and the outputs that Job::forward_and_evaluate
+  // returned.
+  virtual void add(Job& job, const Batch& batch, const State& outputs) = 0;
+  // Sets values of the batches since begin(): with the same bits on every rank, or on rank 0 alone, whose
+  // values a Trainer gives to all ranks.
+  virtual void end(EvaluationValues& values) = 0;
+};
+
+// Returns the measures of answers to questions, "exact_match" and "f1" of their texts as SQuAD defines them
+// (Rajpurkar et al., arXiv:1606.05250), in place of those of token ids. An answer has at most `most_tokens`
+// tokens. Throws INVALID_ARGUMENT unless data::open_questions() opened the data of `set`.
+std::shared_ptr<SetMeasures> measure_answers(const data::Loader& set, int64_t most_tokens = 30);
+
+// Returns the measure "word_error_rate" of a set whose samples have the inputs of an encoder and labels of
+// tokens: the share of the words of the labels' texts that the texts which a decoder generates get wrong. It
+// takes two tokens for each label at most. check() throws INVALID_ARGUMENT for a model without an encoder or
+// a decoder, and what generate() throws.
+std::shared_ptr<SetMeasures> measure_word_errors(const data::Loader& set, const Tokenizer& tokenizer,
+                                                 const GenerationOptions& options);
 
 // Data on which a training is evaluated. Its loader has the data rank of the job, and neither shuffles nor
 // drops a batch.
 struct EvaluationSet {
   std::string name;
   data::Loader data;
+  std::vector<std::shared_ptr<SetMeasures>> measures = {};  // of this data, in order
 };
 
 // What a Trainer is told beside its job.
@@ -157,11 +200,16 @@ class Trainer {
   // Asks hooks that save, such as Checkpoints, to save after this step; up to after_evaluation.
   void ask_for_save() { wants_save_ = true; }
   bool wants_save() const { return wants_save_; }
+  // Whether one of the hooks saves then.
+  bool saves() const;
   // In before_step: compares gradients and parameters of this step between the ranks (Job::check_next_step).
   void check_step() { job_.check_next_step(); }
 
+  // Returns the keys of the values that evaluations have. The first call evaluates a batch of each set,
+  // without the hooks. Collective.
+  std::vector<std::string> evaluation_keys();
   // Throws INVALID_ARGUMENT on every rank unless evaluations have a value under `key`. A hook that needs one
-  // calls it in begin(): the first call evaluates a batch of each set, without the hooks. Collective.
+  // calls it in begin(). Collective, like evaluation_keys().
   void require_key(const std::string& key);
   // Evaluates now and calls the hooks. Returns false if a request to stop came meanwhile, on every rank:
   // nothing was found then, and after_evaluation is not called. Collective.
@@ -180,6 +228,7 @@ class Trainer {
   void load_batch();
   void check_result();
   bool stop_is_requested() const;
+  void combine_requests();
   std::optional<EvaluationValues> values_of_set(EvaluationSet& set, bool whole);
   std::optional<EvaluationValues> values_of_sets(bool whole);
   std::optional<EvaluationValues> values_of_weights_and_average(bool whole);

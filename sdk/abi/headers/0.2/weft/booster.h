@@ -8,6 +8,7 @@
 #ifndef WEFT_BOOSTER_H
 #define WEFT_BOOSTER_H
 
+#include "hook.h"
 #include "runtime.h"
 #include "tensor.h"
 
@@ -121,20 +122,6 @@ WEFT_EXPORT weft_status weft_booster_boost(weft_booster* booster, const weft_boo
 WEFT_EXPORT weft_status weft_booster_take_over(weft_booster* booster, weft_job* job, weft_error* error);
 WEFT_EXPORT void weft_job_destroy(weft_job* job);
 
-/* The results of one training step. */
-typedef struct weft_step_result {
-  uint64_t struct_size;
-  int64_t index;    /* of the step, from 1 */
-  double loss;      /* mean over every counted label of the global batch, with auxiliary losses */
-  double grad_norm; /* -1 without clipping */
-  double lr;
-  double seconds;
-  double tokens_per_second; /* over all ranks */
-  double auxiliary_loss;    /* the part of `loss` that layers added; 0 if no layer did */
-  uint32_t stop;            /* 1: a rank asked to stop (weft_stop_signals, weft_job_request_stop) */
-  uint32_t reserved;
-} weft_step_result;
-
 /* Trains on the next batch of the job's data (collective). Returns OUT_OF_RANGE once at the end of each
  * epoch. */
 WEFT_EXPORT weft_status weft_job_next(weft_job* job, weft_step_result* out, weft_error* error);
@@ -165,12 +152,53 @@ WEFT_EXPORT weft_status weft_job_evaluate(weft_job* job, weft_fields batch, doub
 typedef struct weft_metric {
   uint64_t struct_size;
   weft_str name; /* valid until the next evaluation of the job */
-  double value;  /* NaN if `count` is 0 */
+  double value;  /* NaN if `count` is 0, or the metric is undefined */
   double count;
 } weft_metric;
 /* Fills `out` with metric number `index` of the job's last weft_job_evaluate. Errors: OUT_OF_RANGE behind the
  * last one; models without metrics have none. */
 WEFT_EXPORT weft_status weft_job_metric(weft_job* job, uint64_t index, weft_metric* out, weft_error* error);
+/* Data on which a trainer evaluates, opened with "shuffle" and "drop_last" false. The name of the only set
+ * may be empty. */
+typedef struct weft_evaluation_set {
+  weft_str name;
+  weft_data* data;
+} weft_evaluation_set;
+
+/* What a trainer is told beside its job. */
+typedef struct weft_trainer_arguments {
+  uint64_t struct_size;
+  weft_str options;              /* see weft_trainer_create */
+  const weft_hook* const* hooks; /* of the program, called before those of the options; they and their
+                                  * contexts must outlive the trainer */
+  uint64_t num_hooks;
+  const weft_evaluation_set* evaluation; /* its data may be destroyed after the call */
+  uint64_t num_evaluation;
+} weft_trainer_arguments;
+
+/* Runs the training of a job: its loop, evaluation, and what the options ask for. */
+typedef struct weft_trainer weft_trainer;
+/* Makes a trainer for a job with an optimizer and data (collective). Options: those of weft_trainer_create in
+ * sdk/docs/options.md, which mean what the flags of `weft train` do: "steps" or "epochs", "evaluate_every",
+ * "output", "save_every", "keep_last", "keep_best", "patience", "on_nonfinite", "metrics", "progress", "hook"
+ * ... Rank 0 prints to stderr what is saved and why a training stops, and with "progress" its steps and
+ * evaluations. Errors: INVALID_ARGUMENT for options that have no effect together, for two hooks of one name,
+ * and for evaluation data that is shuffled or leaves out samples; FAILED_PRECONDITION for a job without
+ * optimizer or data, and for ranks with different options or hooks. */
+WEFT_EXPORT weft_status weft_trainer_create(weft_booster* booster, weft_job* job,
+                                            const weft_trainer_arguments* arguments, weft_trainer** own,
+                                            weft_error* error);
+/* Trains from the step of the job to the last one, or until something asks to stop (collective). A job that
+ * was loaded with weft_booster_load_training goes on, and its hooks get their state. Errors: ABORTED if the
+ * training has diverged; FAILED_PRECONDITION for a second call; what a hook fails with; UNAVAILABLE if the
+ * training has ended, but its metrics could not be written. After a failure on one rank alone, other than
+ * that of a hook, the others wait for it until its process ends. */
+WEFT_EXPORT weft_status weft_trainer_fit(weft_trainer* trainer, weft_error* error);
+/* Fills `out` with what a hook would see at WEFT_MOMENT_END: the step, its results and the values of the
+ * newest evaluation, which are valid until the next call for this trainer. */
+WEFT_EXPORT weft_status weft_trainer_describe(weft_trainer* trainer, weft_moment* out, weft_error* error);
+WEFT_EXPORT void weft_trainer_destroy(weft_trainer* trainer);
+
 /* Runs forward in evaluation mode and returns one output by its Hugging Face name, "logits" (collective).
  * With pipeline stages the ranks that run the last unit get it, and `*own` is NULL on the others. */
 WEFT_EXPORT weft_status weft_job_forward(weft_job* job, weft_fields batch, weft_str output, weft_tensor** own,

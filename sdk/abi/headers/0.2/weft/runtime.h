@@ -41,8 +41,8 @@ typedef struct weft_loaded {
   const weft_plugin* plugin;
   weft_str id;
   weft_str version;
-  /* "strategy", "shard_policy", "model", "checkpoint_io", "operation", "device", "tokenizer", "data" or
-   * "objective" */
+  /* "strategy", "shard_policy", "model", "checkpoint_io", "operation", "device", "tokenizer", "data",
+   * "objective" or "hook" */
   weft_str kind;
   weft_str path;     /* of the library */
   weft_str digest;   /* SHA-256 of the library, hexadecimal */
