@@ -169,11 +169,11 @@ class TextSamples final : public Hook {
   std::vector<std::vector<int64_t>> ids_;
 };
 
-// Makes a hook of an installed library of plugin kind "hook" (weft/hook.h). `name` is NAME or NAME@VERSION;
-// `options` are those of the plugin, the text of a JSON object. The other ranks must make the same one. Its
-// functions throw what the library fails with, and INVALID_ARGUMENT for a request that has no effect at its
-// moment. Throws the error of the loader, INVALID_ARGUMENT for options that the plugin does not have or
-// refuses, and FAILED_PRECONDITION for a hook that breaks the rules.
+// Makes a hook of an installed library of plugin kind "hook" (weft/hook.h). `name` may have a version behind
+// an at sign; `options` are those of the plugin, the text of a JSON object. The other ranks must make the
+// same one. Its functions throw what the library fails with, and INVALID_ARGUMENT for a request that has no
+// effect at its moment. Throws the error of the loader, INVALID_ARGUMENT for options that the plugin does not
+// have or refuses, and FAILED_PRECONDITION for a hook that breaks the rules.
 std::shared_ptr<Hook> library_hook(const std::string& name, const std::string& options = "{}");
 
 // Returns the values of an evaluation for people: "loss 2.3456  perplexity 10.440".
