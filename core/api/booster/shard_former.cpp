@@ -47,8 +47,8 @@ struct ShardedModel::Shared {
         if (const at::Tensor& gradient = param->tensor.grad(); gradient.defined())
           shard.gradient = part(gradient);
         shard.partition_axes = param->partition_axes;
-        const bool first = param->partition_axes != 0 || ranks.rank() == 0;
-        shard.counted_count = first && counted ? shard.count : 0;
+        shard.counted = counted && (param->partition_axes != 0 || ranks.rank() == 0);
+        shard.counted_count = shard.counted ? shard.count : 0;
         all.push_back(std::move(shard));
       }
     }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "base/text.hpp"
@@ -19,11 +20,15 @@ NormPart::NormPart(const std::vector<Shard>& shards, double p) : p_(p) {
   std::vector<at::Tensor> of_host, of_device;
   for (const Shard& shard : shards) {
     if (!shard.gradient.defined() || !shard.counted) continue;
-    const Bindings& bindings = *shard.param->bindings;
-    const auto [begin, count] =
-        bindings.mesh().counted_range(joined(shard.partition_axes, bindings.local_axes()), shard.count);
+    int64_t begin = shard.counted_begin, count = shard.counted_count;
+    // Without a mesh, in a divided model, the caller has said what counts.
+    if (const Bindings* const bindings = shard.param->bindings) {
+      const Axes local = bindings->local_axes();
+      std::tie(begin, count) =
+          bindings->mesh().counted_range(joined(shard.partition_axes, local), shard.count);
+      if (!std::isinf(p)) share_ = 1.0 / bindings->mesh().place(local).size;
+    }
     if (count == 0) continue;
-    if (!std::isinf(p)) share_ = 1.0 / bindings.mesh().place(bindings.local_axes()).size;
     const at::Tensor counted = shard.gradient.narrow(0, begin, count);
     if (device::is_on_host(counted))
       of_host.push_back(counted);
