@@ -46,6 +46,9 @@ class Search {
     for (int64_t i = 0; i < dataset.size(); ++i)
       if (dataset.sample_length(i) > dataset.sample_length(longest_)) longest_ = i;
     limit_ = over_ranks(world_, memory(arguments), ReduceOp::kMin);
+    const int64_t before = device::memory_use().used;
+    if (arguments.given("ema")) job_.average_weights(arguments.real("ema"));
+    average_ = device::memory_use().used - before;
   }
 
   // The size of the global batch.
@@ -99,8 +102,9 @@ class Search {
     const device::MemoryUse use = device::memory_use();
     job_.optimizer.zero_grad();
     // The first update of the parameters makes the states of the optimizer.
+    const int64_t held = use.used - average_;
     const int64_t later =
-        between_ ? std::clamp<int64_t>(bytes_between_steps(*between_) - use.used, 0, between_->states) : 0;
+        between_ ? std::clamp<int64_t>(bytes_between_steps(*between_) - held, 0, between_->states) : 0;
     return over_ranks(world_, use.peak + later, ReduceOp::kMax);
   }
 
@@ -126,6 +130,7 @@ class Search {
   Job& job_;
   const std::optional<weft_job_estimate>& between_;
   int64_t smallest_ = 1, most_ = 1, parts_ = 1, longest_ = 0, limit_ = 0;
+  int64_t average_ = 0;  // bytes of averaged weights
 };
 
 }  // namespace

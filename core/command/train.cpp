@@ -265,7 +265,7 @@ int train(const Settings& given) {
   const std::string& strategy = model.shared().bindings().strategy_name();
   job.configuration = job_yaml(arguments, options, strategy, JobText::kRepeatable);
   dump_config(arguments, booster, strategy);
-  if (arguments.given("ema")) job.average_weights(arguments.real("ema"));
+  if (arguments.given("ema") && !job.average) job.average_weights(arguments.real("ema"));
   load_values(arguments, booster, job, total);
   world.print_on_master(description(model, elements, job.data, booster, total));
   const auto signals = std::make_shared<StopAfterSignal>(arguments, checkpoints != nullptr);

@@ -44,6 +44,7 @@ TEST_F(AutoBatchSize, FitsWhereOneMoreSampleDoesNot) {
     Words words;
     int64_t parts;  // of which a batch has the same number of samples each
   } layouts[] = {{{"--strategy", "none"}, 1},
+                 {{"--strategy", "none", "--ema", "0.9"}, 1},
                  {{"--strategy", "torch_fsdp", "-n", "2"}, 2},
                  {{"--strategy", "none", "--accumulate", "2"}, 2},
                  {{"--strategy", "hybrid_parallel", "-n", "2", "-o", "tp_size=2"}, 1},
