@@ -15,7 +15,8 @@ using Tensors = std::map<std::string, at::Tensor>;
 // of the loss. Where there is no gradient it is zero.
 Tensors published(Bindings& bindings, at::Tensor Shard::*part);
 
-// Return what is wrong, or "". `tolerance` is relative to the largest element of the expected tensor.
+// Return what is wrong, or "". `tolerance` is relative to the largest element of the expected tensor, and
+// never to less than 1e-4.
 std::string difference(const std::string& name, const at::Tensor& found, const at::Tensor& expected,
                        double tolerance);
 std::string difference(const Tensors& found, const Tensors& expected, double tolerance);
