@@ -18,8 +18,8 @@ namespace weft::command {
 
 namespace {
 
-// Of the memory that there is, for what is no tensor: libraries, and pieces too small to use.
-constexpr double kUsed = 0.9;
+// The share of the memory that tensors may take. The rest is for libraries and fragmentation.
+constexpr double kShareOfTensors = 0.9;
 
 int64_t bytes_between_steps(const weft_job_estimate& estimate) {
   return estimate.parameters + estimate.gradients + estimate.masters + estimate.states - estimate.host;
@@ -80,9 +80,9 @@ class Search {
   int64_t memory(const Settings& arguments) const {
     if (arguments.given("memory")) return parse_bytes(arguments.text("memory"), arguments.called("memory"));
     const device::MemoryUse use = device::memory_use();
-    if (use.capacity) return static_cast<int64_t>(kUsed * static_cast<double>(*use.capacity));
+    if (use.capacity) return static_cast<int64_t>(kShareOfTensors * static_cast<double>(*use.capacity));
     const int64_t available = available_host_memory() / std::max(1, world_.local_size());
-    return use.used + static_cast<int64_t>(kUsed * static_cast<double>(available));
+    return use.used + static_cast<int64_t>(kShareOfTensors * static_cast<double>(available));
   }
 
   // Returns the most that a rank holds in a step with so many samples in each micro-batch, or nothing if its

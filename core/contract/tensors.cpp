@@ -12,8 +12,8 @@ namespace weft::contract {
 
 namespace {
 
-// A tensor whose elements are all smaller is compared as if its largest were this. Some gradients are zero in
-// exact arithmetic, such as that of a bias of keys, and rounding alone in the reference.
+// The least to which a tolerance is relative. Some gradients are zero in exact arithmetic, such as that of
+// the bias of the key projection, and consist of rounding errors in the reference.
 constexpr double kSmallest = 1e-4;
 
 double largest(const at::Tensor& tensor) {

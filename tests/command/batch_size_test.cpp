@@ -57,7 +57,10 @@ TEST_F(AutoBatchSize, FitsWhereOneMoreSampleDoesNot) {
     EXPECT_LE(found.peak, memory);
     const Run given = run(words + Words{"--batch-size", std::to_string(found.batch)});
     EXPECT_EQ(found.losses, given.losses) << "the search changes nothing";
-    EXPECT_GT(run(words + Words{"--batch-size", std::to_string(found.batch + parts)}).peak, memory);
+    const int64_t of_one_more = run(words + Words{"--batch-size", std::to_string(12 * parts)}).peak;
+    EXPECT_GT(of_one_more, memory);
+    const Words less = {"--auto-batch-size", "--memory", std::to_string(of_one_more - 4096)};
+    EXPECT_EQ(run(words + less).batch, 11 * parts) << "the states of the optimizer count";
   }
 }
 

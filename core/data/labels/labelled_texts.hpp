@@ -46,7 +46,7 @@ struct LabelledTextOptions {
   LabelForm form = LabelForm::kNone;
   int64_t classes = 0;                // K, of kIndicators
   bool token_types = false;           // whether the model reads them
-  bool positions = false;             // the same; those of tokens behind padding
+  bool positions = false;             // whether it reads position_ids, which pads_left needs
   int64_t padding = 0;                // the id of padding
   bool pads_left = false;             // also the side on which predictions are padded
   int64_t pad_to_multiple = 1;        // of which the length of every batch is a multiple

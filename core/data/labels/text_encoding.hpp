@@ -43,8 +43,8 @@ class TextEncoding {
   // Does the same and finds the bytes of the text that each token stands for.
   EncodedSequence encode_with_spans(std::string_view text, const TokenSpans& tokens) const;
   // Does the same for words, each of which is encoded by itself. `starts` receives the position of the first
-  // token of each word, or -1 for a word without one. Of a word that is truncated
-  // at its begin it is the position of the first one that is left.
+  // token of each word, or -1 for a word without one. Of a word that is truncated at
+  // its beginning it is the position of the first token that is left.
   EncodedSequence encode_words(const std::vector<std::string>& words, std::vector<int32_t>& starts) const;
 
   int64_t padding() const { return padding_; }
